@@ -66,6 +66,39 @@ impl CountId {
 
 impl From<siphasher::sip128::Hash128> for Digest {
     fn from(hash: siphasher::sip128::Hash128) -> Self {
-        Digest { tag: hash.h1, place: hash.h2 }
+        Digest {
+            tag: hash.h1,
+            place: hash.h2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_moved_borders_differ() {
+        assert_ne!(CountId::named(&["ab", "c"]), CountId::named(&["a", "bc"]));
+        assert_ne!(CountId::named(&["a"]), CountId::named(&["a", ""]));
+    }
+
+    #[test]
+    fn the_secret_decides_and_the_count_tells_apart() {
+        let client = Address::from_v4([192, 0, 2, 1]);
+        let (one, other) = (Secret([1, 2]), Secret([1, 3]));
+        assert_eq!(one.digest(client), one.digest(client));
+        assert_ne!(one.digest(client), other.digest(client));
+        let (hoge, fuga) = (CountId::named(&["hoge"]), CountId::named(&["fuga"]));
+        assert_ne!(
+            one.digest(client).within(hoge),
+            one.digest(client).within(fuga)
+        );
+    }
+
+    #[test]
+    fn a_tag_is_never_zero() {
+        let digest = Digest { tag: 7, place: 0 };
+        assert_eq!(digest.within(CountId(7)).tag, 1);
     }
 }

@@ -2,5 +2,12 @@
 //!
 //! No httpd, no clock, no I/O, no unsafe; nothing of ours is imported here.
 
+#![forbid(unsafe_code)]
+
 pub mod address;
+pub mod arguments;
+pub mod concurrency;
 pub mod key;
+pub mod mime;
+pub mod policy;
+pub mod rule;

@@ -1,1 +1,10 @@
-//! What people see.
+//! What people see: the log line of a refusal and the gauge.
+//!
+//! Everything here is made from plain values that the caller has copied out;
+//! nothing reads live memory, and nothing knows httpd.
+
+#![forbid(unsafe_code)]
+
+pub mod json;
+pub mod message;
+pub mod snapshot;

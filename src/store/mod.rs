@@ -1,1 +1,53 @@
-//! Where counts live.
+//! Where counts live: shared memory that cannot leak a place.
+//!
+//! The parent makes a [`Segment`]; each child makes a [`Holder`] over it and
+//! takes places with [`Holder::acquire`]; the parent gives back what dead
+//! children held ([`reap`]). Nothing here waits longer than 5 ms, nothing
+//! allocates on the way of a request, and a full table admits and says so.
+
+// Unsafe code is in `segment` (a pointer becomes a reference) and in `lock` (calls
+// of the thread library), and nowhere else.
+#[forbid(unsafe_code)]
+mod cell;
+#[forbid(unsafe_code)]
+mod count;
+#[forbid(unsafe_code)]
+mod header;
+#[forbid(unsafe_code)]
+mod holder;
+#[forbid(unsafe_code)]
+mod identity;
+#[forbid(unsafe_code)]
+mod layout;
+#[forbid(unsafe_code)]
+mod lease;
+#[forbid(unsafe_code)]
+mod ledger;
+mod lock;
+#[cfg(test)]
+mod memory;
+#[forbid(unsafe_code)]
+mod reading;
+#[forbid(unsafe_code)]
+mod reap;
+mod segment;
+#[forbid(unsafe_code)]
+mod step;
+#[forbid(unsafe_code)]
+mod table;
+
+pub use header::Counter;
+pub use holder::{Acquired, Holder, Lease};
+pub use identity::Identity;
+pub use layout::Size;
+pub use lease::LeaseIndex;
+pub use ledger::{Ledger, RecordIndex, RuleRecord};
+pub use reading::{KeyCount, KeyTally, LeaseTally, Reading, read};
+pub use reap::{Reaped, audit, reap, reconcile};
+pub use segment::{Parts, Segment, SegmentError};
+pub use table::Keyed;
+
+use step::step;
+
+#[cfg(test)]
+mod tests;

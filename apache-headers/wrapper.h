@@ -1,0 +1,16 @@
+/* The httpd headers that the bindings are made from. They are found through
+ * apxs; none is copied into this project. */
+#include "httpd.h"
+#include "http_config.h"
+#include "http_connection.h"
+#include "http_core.h"
+#include "http_log.h"
+#include "http_main.h"
+#include "http_protocol.h"
+#include "http_request.h"
+#include "http_vhost.h"
+#include "ap_mpm.h"
+#include "mpm_common.h"
+#include "scoreboard.h"
+#include "apr_strings.h"
+#include "shim.h"

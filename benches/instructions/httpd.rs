@@ -1,0 +1,319 @@
+//! One httpd under callgrind: a configuration, a number of requests, and how
+//! many instructions the whole run took. The server is a single process
+//! (`-X`) on a free loopback port, lives for one measurement and is gone after
+//! it, whatever happened.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a server under callgrind may take to start, answer or stop.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Keep-alive GET of the file of three bytes.
+const REQUEST: &[u8] = b"GET /b/file.txt HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\n\r\n";
+
+/// The httpd that apxs names, and what its runs need on disk.
+pub struct Httpd {
+    binary: PathBuf,
+    modules: PathBuf,
+    apxs: String,
+    /// Where a server lives; the name is of one length in every run, because
+    /// httpd walks it. Removed at the end.
+    root: PathBuf,
+    /// Where the profiles stay for `callgrind_annotate`.
+    profiles: PathBuf,
+}
+
+impl Httpd {
+    /// Finds httpd through apxs (the environment's `APXS` overrides) and lays
+    /// out its tree.
+    pub fn find(profiles: PathBuf) -> Result<Httpd, String> {
+        let apxs = match std::env::var("APXS") {
+            Ok(apxs) if !apxs.is_empty() => apxs,
+            _ => ["apxs", "apxs2"]
+                .into_iter()
+                .find(|name| output(name, ["-q", "SBINDIR"]).is_ok())
+                .ok_or("apxs not found: install apache2-dev (httpd-devel) or set APXS")?
+                .to_owned(),
+        };
+        let ask = |what| output(&apxs, ["-q", what]);
+        output("valgrind", ["--version"])
+            .map_err(|_| "valgrind not found: install the package valgrind")?;
+        let root =
+            std::env::temp_dir().join(format!("limitipconn-bench-{:08}", std::process::id()));
+        let httpd = Httpd {
+            binary: Path::new(&ask("SBINDIR")?).join(ask("progname")?),
+            modules: PathBuf::from(ask("LIBEXECDIR")?),
+            apxs,
+            root,
+            profiles,
+        };
+        httpd
+            .lay_out()
+            .map_err(|error| format!("cannot write {}: {error}", httpd.root.display()))?;
+        Ok(httpd)
+    }
+
+    fn lay_out(&self) -> std::io::Result<()> {
+        fs::create_dir_all(&self.profiles)?;
+        fs::create_dir_all(self.root.join("htdocs/b"))?;
+        fs::create_dir_all(self.root.join("run"))?;
+        fs::write(self.root.join("htdocs/b/file.txt"), "ok\n")?;
+        fs::write(
+            self.root.join("mime.types"),
+            "text/plain txt\nimage/png png\n",
+        )
+    }
+
+    /// Compiles the yardstick with apxs and returns its path.
+    pub fn compile(&self, source: &str) -> Result<PathBuf, String> {
+        let directory = self.profiles.join("yardstick");
+        fs::create_dir_all(&directory)
+            .and_then(|()| fs::write(directory.join("mod_yardstick.c"), source))
+            .map_err(|error| format!("cannot write {}: {error}", directory.display()))?;
+        let built = Command::new(&self.apxs)
+            .args(["-c", "mod_yardstick.c"])
+            .current_dir(&directory)
+            .output()
+            .map_err(|error| format!("{}: {error}", self.apxs))?;
+        if !built.status.success() {
+            let why = String::from_utf8_lossy(&built.stderr).into_owned();
+            return Err(format!("apxs could not compile the yardstick: {why}"));
+        }
+        Ok(directory.join(".libs/mod_yardstick.so"))
+    }
+
+    /// Instructions of a whole server life with this many requests.
+    pub fn instructions(
+        &self,
+        name: &str,
+        slots: u32,
+        lines: &str,
+        requests: u32,
+    ) -> Result<u64, String> {
+        let port = free_port();
+        self.configure(port, slots, lines)
+            .map_err(|error| format!("cannot write the configuration: {error}"))?;
+        let profile = self.root.join("run/callgrind.out");
+        make_writable(&profile).map_err(|error| format!("{}: {error}", profile.display()))?;
+        let mut server = self.start(&profile)?;
+        let told = converse(port, requests, &mut server);
+        let ended = server.stop();
+        told.and(ended).map_err(|error| {
+            let log = fs::read_to_string(self.root.join("run/error_log")).unwrap_or_default();
+            format!(
+                "{name}: {error}; its error log:\n{log}{}",
+                server.said(&self.root)
+            )
+        })?;
+        let text = fs::read_to_string(&profile)
+            .map_err(|error| format!("{name}: callgrind left no result: {error}"))?;
+        let _ = fs::write(
+            self.profiles
+                .join(format!("{name}-{requests}.callgrind.out")),
+            &text,
+        );
+        total(&text).ok_or_else(|| format!("{name}: callgrind's result has no summary line"))
+    }
+
+    fn configure(&self, port: u16, slots: u32, lines: &str) -> std::io::Result<()> {
+        let root = self.root.display();
+        let modules = self.modules.display();
+        let common = format!(
+            r##"ServerRoot "{root}"
+DefaultRuntimeDir "{root}/run"
+PidFile "{root}/run/pid"
+ServerName localhost
+Listen 127.0.0.1:{port}
+User "#65534"
+Group "#65534"
+LoadModule mpm_prefork_module "{modules}/mod_mpm_prefork.so"
+LoadModule authz_core_module "{modules}/mod_authz_core.so"
+LoadModule mime_module "{modules}/mod_mime.so"
+TypesConfig "{root}/mime.types"
+DocumentRoot "{root}/htdocs"
+ErrorLog "{root}/run/error_log"
+LogLevel warn
+ServerLimit {slots}
+MaxRequestWorkers {slots}
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 60
+ExtendedStatus On
+<Directory "/">
+    AllowOverride None
+</Directory>
+"##
+        );
+        fs::write(self.root.join("httpd.conf"), common + lines)
+    }
+
+    fn start(&self, profile: &Path) -> Result<Server, String> {
+        let said = fs::File::create(self.root.join("run/said")).map_err(|e| e.to_string())?;
+        let mut out = std::ffi::OsString::from("--callgrind-out-file=");
+        out.push(profile);
+        let child = Command::new("valgrind")
+            .args([
+                "--tool=callgrind",
+                "--trace-children=no",
+                "--instr-atstart=yes",
+            ])
+            .arg(out)
+            .arg(&self.binary)
+            .args(["-X", "-f"])
+            .arg(self.root.join("httpd.conf"))
+            // The environment is copied and searched at start: the same every run.
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn()
+            .map_err(|error| format!("cannot start valgrind: {error}"))?;
+        Ok(Server(child))
+    }
+}
+
+impl Drop for Httpd {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// The running server; killed when dropped before its end.
+struct Server(Child);
+
+impl Server {
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Ends the server as an administrator would and waits for its result.
+    fn stop(&mut self) -> Result<(), String> {
+        if let Ok(pid) = libc::pid_t::try_from(self.0.id()) {
+            // SAFETY: kill takes two numbers and touches no memory of ours; the
+            // child is not waited for yet, so the pid is still its own.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                return Err("did not stop".to_owned());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    fn said(&self, root: &Path) -> String {
+        fs::read_to_string(root.join("run/said")).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One connection, exactly this many requests, each answered by the file.
+fn converse(port: u16, requests: u32, server: &mut Server) -> Result<(), String> {
+    let mut stream = connect(port, server)?;
+    let mut answer = Vec::with_capacity(1024);
+    for number in 1..=requests {
+        stream
+            .write_all(REQUEST)
+            .and_then(|()| read_answer(&mut stream, &mut answer))
+            .map_err(|error| format!("request {number}: {error}"))?;
+        if !answer.starts_with(b"HTTP/1.1 200 ") {
+            let head = String::from_utf8_lossy(&answer).into_owned();
+            return Err(format!("request {number} was answered: {head}"));
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the server listens. Refused attempts never reach it, so the
+/// first connection that is made is also the only one that it sees.
+fn connect(port: u16, server: &mut Server) -> Result<TcpStream, String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(stream) => {
+                let set = stream
+                    .set_nodelay(true)
+                    .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+                return set.map(|()| stream).map_err(|error| error.to_string());
+            }
+            Err(_) if server.has_ended() => return Err("did not start".to_owned()),
+            Err(error) if Instant::now() > deadline => return Err(error.to_string()),
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Reads up to the end of the three bytes behind the header.
+fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> std::io::Result<()> {
+    answer.clear();
+    let mut piece = [0; 1024];
+    loop {
+        let got = stream.read(&mut piece)?;
+        if got == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.extend_from_slice(&piece[..got]);
+        if answer.ends_with(b"\r\n\r\nok\n") || !answer.starts_with(b"HTTP/1.1 200 ") {
+            return Ok(());
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .expect("loopback has a free port")
+}
+
+/// An empty file that anybody may write: started as root, httpd has become
+/// somebody else when callgrind writes its result.
+fn make_writable(profile: &Path) -> std::io::Result<()> {
+    fs::write(profile, "")?;
+    fs::set_permissions(profile, fs::Permissions::from_mode(0o666))
+}
+
+/// The number on callgrind's `summary:` (or `totals:`) line.
+fn total(profile: &str) -> Option<u64> {
+    ["summary:", "totals:"].into_iter().find_map(|word| {
+        let line = profile.lines().rev().find(|line| line.starts_with(word))?;
+        line[word.len()..].split_whitespace().next()?.parse().ok()
+    })
+}
+
+/// What a command prints, without the line end.
+fn output<I, S>(command: &str, arguments: I) -> Result<String, String>
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<OsStr>,
+{
+    let ran = Command::new(command)
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("{command}: {error}"))?;
+    if !ran.status.success() {
+        return Err(format!(
+            "{command} failed: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        ));
+    }
+    Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned())
+}

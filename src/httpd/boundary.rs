@@ -1,0 +1,52 @@
+//! No panic crosses into C: every callback's body runs inside [`guard`].
+//!
+//! A fault of ours is told once per process; the request is served.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use once_cell::race::OnceBox;
+
+/// The first panic of this process, with its place in the source.
+static FIRST: OnceBox<String> = OnceBox::new();
+
+/// Runs a callback's body. After a panic httpd gets `fallback`, and `told` the
+/// text of the first panic of this process.
+pub fn guard<T>(fallback: T, told: impl FnOnce(&str), body: impl FnOnce() -> T) -> T {
+    match panic::catch_unwind(AssertUnwindSafe(body)) {
+        Ok(value) => value,
+        Err(_) => {
+            // A second panic on the way must not escape either.
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| {
+                told(FIRST.get().map_or("a panic without a text", |text| text))
+            }));
+            fallback
+        }
+    }
+}
+
+/// Keeps the first panic's text for [`guard`] instead of printing every one.
+///
+/// For children only: std's hook would write a line per panic to the error log.
+pub fn keep_panic_text() {
+    panic::set_hook(Box::new(|info| {
+        let _ = FIRST.set(Box::new(info.to_string().replace('\n', ": ")));
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_the_fallback_and_is_told() {
+        let mut told = 0;
+        let mut run = || guard(-1, |_| told += 1, || if told < 2 { panic!("planted") } else { 7 });
+        assert_eq!((run(), run(), run()), (-1, -1, 7));
+        assert_eq!(told, 2);
+    }
+
+    #[test]
+    fn a_panic_while_telling_does_not_escape() {
+        assert_eq!(guard(1, |_| panic!("planted"), || panic!("planted")), 1);
+    }
+}

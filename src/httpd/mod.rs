@@ -1,0 +1,15 @@
+//! The safe face of httpd's C API: typed views over what httpd owns.
+//!
+//! Nothing here decides anything; it only turns pointers into Rust and back.
+
+pub mod boundary;
+pub mod command;
+pub mod connection;
+pub mod log;
+pub mod pool;
+pub mod record;
+pub mod request;
+pub mod scoreboard;
+pub mod server;
+pub mod state;
+pub mod tree;

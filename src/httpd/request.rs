@@ -1,0 +1,179 @@
+//! A `request_rec`: the client's request, a redirect of it, or a subrequest.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
+use std::net::IpAddr;
+use std::ptr::{self, NonNull};
+
+use super::connection::{Connection, address};
+use super::pool::Pool;
+use super::record::{Module, Slots};
+use super::server::{Server, text};
+use crate::sys;
+
+/// A request that lives at least for `'r`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Request<'r>(NonNull<sys::request_rec>, PhantomData<&'r ()>);
+
+impl<'r> Request<'r> {
+    /// # Safety
+    /// `request` is a live request_rec that outlives `'r`.
+    pub unsafe fn from_raw(request: *mut sys::request_rec) -> Self {
+        Request(NonNull::new(request).expect("httpd never passes a null request"), PhantomData)
+    }
+
+    pub(super) fn as_ptr(self) -> *mut sys::request_rec {
+        self.0.as_ptr()
+    }
+
+    fn rec(self) -> *mut sys::request_rec {
+        self.0.as_ptr()
+    }
+
+    /// The request that the client sent: before all redirects, outside all subrequests.
+    pub fn initial(self) -> Request<'r> {
+        let mut request = self.0;
+        loop {
+            // SAFETY: prev and main outlive the requests made from them.
+            let from = unsafe { NonNull::new((*request.as_ptr()).prev).or(NonNull::new((*request.as_ptr()).main)) };
+            match from {
+                Some(from) => request = from,
+                None => return Request(request, PhantomData),
+            }
+        }
+    }
+
+    /// Whether this is a subrequest: a lookup, or one that will be run.
+    pub fn is_sub(self) -> bool {
+        // SAFETY: live for 'r.
+        !unsafe { (*self.rec()).main }.is_null()
+    }
+
+    /// The pool that ends with the request.
+    pub fn pool(self) -> Pool<'r> {
+        // SAFETY: a request's pool lives as long as the request.
+        unsafe { Pool::from_raw((*self.rec()).pool) }
+    }
+
+    /// The connection it came on.
+    pub fn connection(self) -> Connection<'r> {
+        // SAFETY: the connection outlives its requests.
+        unsafe { Connection::from_raw((*self.rec()).connection) }
+    }
+
+    /// The server or virtual host that serves it.
+    pub fn server(self) -> Server<'r> {
+        // SAFETY: the configuration outlives the requests.
+        unsafe { Server::from_raw((*self.rec()).server) }
+    }
+
+    /// The client, after mod_remoteip, when it is not the connection's peer.
+    pub fn client_other_than_peer(self) -> Option<IpAddr> {
+        // SAFETY: live for 'r; the address belongs to the request or its connection.
+        unsafe {
+            let client = (*self.rec()).useragent_addr;
+            if ptr::eq(client, self.connection().client_addr()) {
+                return None;
+            }
+            address(client)
+        }
+    }
+
+    /// When httpd had read its request line, in seconds of the wall clock.
+    pub fn started(self) -> u32 {
+        // SAFETY: live for 'r. Only ages are made of it, so the cut does not matter.
+        (unsafe { (*self.rec()).request_time } / 1_000_000) as u32
+    }
+
+    /// Whether httpd sent it to itself to wake a worker.
+    pub fn is_dummy(self) -> bool {
+        // SAFETY: live for 'r.
+        let method = unsafe { (*self.rec()).method_number };
+        method == sys::M_OPTIONS as c_int
+            && self.uri() == b"*"
+            && self.connection().is_from_here()
+            && self.header_in(c"User-Agent").is_some_and(|agent| agent.ends_with("(internal dummy connection)"))
+    }
+
+    /// The path, decoded.
+    pub fn uri(self) -> &'r [u8] {
+        // SAFETY: null or NUL-terminated, and lives as long as the request.
+        unsafe {
+            let uri = (*self.rec()).uri;
+            if uri.is_null() { &[] } else { CStr::from_ptr(uri).to_bytes() }
+        }
+    }
+
+    /// The query string.
+    pub fn query(self) -> Option<&'r str> {
+        // SAFETY: null or NUL-terminated, and lives as long as the request.
+        unsafe { text((*self.rec()).args) }
+    }
+
+    /// The type of the response, as far as it is known yet.
+    pub fn content_type(self) -> Option<&'r str> {
+        // SAFETY: null or NUL-terminated, and lives as long as the request.
+        unsafe { text((*self.rec()).content_type) }
+    }
+
+    /// Whether the handler of this name will serve it.
+    pub fn has_handler(self, name: &CStr) -> bool {
+        // SAFETY: null or NUL-terminated, and lives as long as the request.
+        unsafe {
+            let handler = (*self.rec()).handler;
+            !handler.is_null() && libc::strcmp(handler, name.as_ptr()) == 0
+        }
+    }
+
+    /// A header that the client sent.
+    pub fn header_in(self, name: &CStr) -> Option<&'r str> {
+        // SAFETY: the table lives as long as the request.
+        unsafe { text(sys::apr_table_get((*self.rec()).headers_in, name.as_ptr())) }
+    }
+
+    /// Sets a variable for CGI, logs and expressions.
+    pub fn set_variable(self, name: &CStr, value: &str) {
+        let value = self.pool().c_text(value);
+        // SAFETY: name and value live as long as the table.
+        unsafe { sys::apr_table_set((*self.rec()).subprocess_env, name.as_ptr(), value) };
+    }
+
+    /// Sets a header that goes out with errors too.
+    pub fn set_error_header(self, name: &CStr, value: &CStr) {
+        // SAFETY: apr_table_set copies both.
+        unsafe { sys::apr_table_set((*self.rec()).err_headers_out, name.as_ptr(), value.as_ptr()) };
+    }
+
+    /// Sets a header of the response.
+    pub fn set_header(self, name: &CStr, value: &CStr) {
+        // SAFETY: apr_table_set copies both.
+        unsafe { sys::apr_table_set((*self.rec()).headers_out, name.as_ptr(), value.as_ptr()) };
+    }
+
+    /// Sends a whole body of this type.
+    pub fn send(self, content_type: &'static CStr, body: &str) {
+        // SAFETY: the type is 'static; body is as long as said.
+        unsafe {
+            sys::ap_set_content_type(self.rec(), content_type.as_ptr());
+            sys::ap_rwrite(body.as_ptr().cast::<c_void>(), body.len() as c_int, self.rec());
+        }
+    }
+
+    /// Our merged configuration of its directory.
+    pub fn directory<S: Slots>(self, module: &Module<S>) -> Option<&'r S::Directory<'r>> {
+        // SAFETY: only this module writes its slot, always with a Slots::Directory.
+        unsafe { module.get((*self.rec()).per_dir_config) }
+    }
+
+    /// What we keep for this request.
+    pub fn state<S: Slots>(self, module: &Module<S>) -> Option<&'r S::Request<'r>> {
+        // SAFETY: only this module writes its slot, always with a Slots::Request.
+        unsafe { module.get((*self.rec()).request_config) }
+    }
+
+    /// Keeps `state` for this request.
+    pub fn keep<S: Slots>(self, module: &Module<S>, state: &'r S::Request<'r>) {
+        // SAFETY: the vector ends with the request, and `state` not before 'r does.
+        unsafe { module.set((*self.rec()).request_config, state) };
+    }
+}

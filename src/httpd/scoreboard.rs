@@ -1,0 +1,102 @@
+//! httpd's scoreboard: only the status of a slot is ever read. Its texts are cut,
+//! stale or host names, so who sits in a slot is our own table's business.
+
+use std::mem::{offset_of, size_of};
+
+use crate::sys;
+
+/// A slot's running number: child * threads per child + thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(pub u32);
+
+/// The worker slots of the running httpd.
+#[derive(Clone, Copy)]
+pub struct Scoreboard {
+    base: *const u8,
+    slots: u32,
+}
+
+// SAFETY: points to shared memory that stays mapped for the life of the process;
+// only single status bytes are read, which httpd itself reads without a lock.
+unsafe impl Send for Scoreboard {}
+// SAFETY: as above.
+unsafe impl Sync for Scoreboard {}
+
+/// Why the scoreboard cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScoreboardError {
+    /// There is none (yet).
+    Missing,
+    /// Two neighbours are this many bytes apart, not as many as in the headers.
+    Stride(usize),
+}
+
+impl std::fmt::Display for ScoreboardError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ScoreboardError::Missing => f.write_str("this httpd has no scoreboard"),
+            ScoreboardError::Stride(found) => write!(
+                f,
+                "a slot of this httpd's scoreboard has {found} bytes, but the module was built for {}; \
+                 build it with the headers of this httpd",
+                size_of::<sys::worker_score>()
+            ),
+        }
+    }
+}
+
+impl Scoreboard {
+    /// Finds the slots and checks that they are as far apart as the headers say.
+    pub fn find(slots: u32) -> Result<Self, ScoreboardError> {
+        // SAFETY: httpd returns null for what does not exist.
+        let at = |child, thread| unsafe { sys::ap_get_scoreboard_worker_from_indexes(child, thread) };
+        let base = at(0, 0).cast::<u8>();
+        if base.is_null() {
+            return Err(ScoreboardError::Missing);
+        }
+        // The next slot is the next thread's, or under prefork the next child's.
+        let next = [at(0, 1), at(1, 0)].into_iter().find(|slot| !slot.is_null());
+        if let Some(next) = next {
+            let stride = (next as usize).wrapping_sub(base as usize);
+            if stride != size_of::<sys::worker_score>() {
+                return Err(ScoreboardError::Stride(stride));
+            }
+        }
+        Ok(Scoreboard { base, slots })
+    }
+
+    pub(super) fn slot_of(&self, worker: *const sys::worker_score) -> Option<Slot> {
+        let distance = (worker as usize).checked_sub(self.base as usize)?;
+        let slot = (distance / size_of::<sys::worker_score>()) as u32;
+        (slot < self.slots).then_some(Slot(slot))
+    }
+
+    fn status(&self, slot: Slot) -> i32 {
+        if slot.0 >= self.slots {
+            return sys::SERVER_DEAD;
+        }
+        let at = slot.0 as usize * size_of::<sys::worker_score>() + offset_of!(sys::worker_score, status);
+        // SAFETY: below `slots`, so inside the scoreboard, which stays mapped. Other
+        // processes write the byte at any time: hence volatile.
+        i32::from(unsafe { self.base.add(at).read_volatile() })
+    }
+
+    /// Whether a worker is busy the way mod_limitipconn 0.24 sees it: reading,
+    /// writing, waiting in keep-alive, logging, looking up, closing or finishing.
+    pub fn is_busy(&self, slot: Slot) -> bool {
+        matches!(self.status(slot), sys::SERVER_BUSY_READ..=sys::SERVER_GRACEFUL)
+    }
+
+    /// How many workers are busy, and how many wait for work.
+    pub fn pool(&self) -> (u32, u32) {
+        let mut pool = (0, 0);
+        for slot in (0..self.slots).map(Slot) {
+            if self.is_busy(slot) {
+                pool.0 += 1;
+            } else if self.status(slot) == sys::SERVER_READY {
+                pool.1 += 1;
+            }
+        }
+        pool
+    }
+}

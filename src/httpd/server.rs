@@ -1,0 +1,82 @@
+//! A `server_rec`: the main server or a virtual host.
+
+use std::ffi::CStr;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::record::{Module, Slots};
+use crate::sys;
+
+/// A server that lives as long as its configuration.
+#[derive(Clone, Copy)]
+pub struct Server<'s>(NonNull<sys::server_rec>, PhantomData<&'s ()>);
+
+impl<'s> Server<'s> {
+    /// # Safety
+    /// `server` is a live server_rec that outlives `'s`.
+    pub unsafe fn from_raw(server: *mut sys::server_rec) -> Self {
+        Server(NonNull::new(server).expect("httpd never passes a null server"), PhantomData)
+    }
+
+    pub(super) fn as_ptr(self) -> *mut sys::server_rec {
+        self.0.as_ptr()
+    }
+
+    fn rec(self) -> &'s sys::server_rec {
+        // SAFETY: live for 's by from_raw's contract; httpd changes a server_rec only
+        // while it reads its configuration, single-threaded, between our callbacks.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Whether this is a virtual host.
+    pub fn is_virtual(self) -> bool {
+        self.rec().is_virtual != 0
+    }
+
+    /// ServerName, or what httpd took in its place.
+    pub fn name(self) -> &'s str {
+        // SAFETY: null or a text of the configuration.
+        unsafe { text(self.rec().server_hostname) }.unwrap_or("-")
+    }
+
+    /// The port of ServerName, or of the virtual host's address; 0 when none is said.
+    pub fn port(self) -> u16 {
+        self.rec().port
+    }
+
+    /// The addresses of `<VirtualHost ...>`, as written, with their ports.
+    pub fn addresses(self) -> impl Iterator<Item = (&'s str, u16)> {
+        // SAFETY: the list is the configuration's and ends with null.
+        let mut next = unsafe { self.rec().addrs.as_ref() };
+        std::iter::from_fn(move || {
+            let address = next?;
+            // SAFETY: as above.
+            next = unsafe { address.next.as_ref() };
+            // SAFETY: null or a text of the configuration.
+            Some((unsafe { text(address.virthost) }.unwrap_or(""), address.host_port))
+        })
+    }
+
+    /// This server and those after it: from the main server, all.
+    pub fn all(self) -> impl Iterator<Item = Server<'s>> {
+        std::iter::successors(Some(self), |server| {
+            NonNull::new(server.rec().next).map(|next| Server(next, PhantomData))
+        })
+    }
+
+    /// Our configuration of this server.
+    pub fn config<S: Slots>(self, module: &Module<S>) -> Option<&'s S::Server<'s>> {
+        // SAFETY: only this module writes its slot, always with a Slots::Server.
+        unsafe { module.get(self.rec().module_config) }
+    }
+}
+
+/// # Safety
+/// `text` is null or NUL-terminated and lives for `'t`.
+pub(super) unsafe fn text<'t>(text: *const std::ffi::c_char) -> Option<&'t str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract. What is not UTF-8 is no name that we could show.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}

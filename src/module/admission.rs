@@ -1,0 +1,234 @@
+//! When a rule looks: each rule is asked at most once per client request, at the
+//! place where it is known. Every function here may be called any number of times
+//! for one request and asks only what was not asked before.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use super::MODULE;
+use super::answer;
+use super::config::{Level as Said, Site};
+use super::lifecycle::Running;
+use super::rules::Placed;
+use super::trip::Trip;
+use super::visitor::Client;
+use crate::httpd::request::Request;
+use crate::limit::concurrency::{count_of, over};
+use crate::limit::key::CountId;
+use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope};
+use crate::sys::{DECLINED, HTTP_SERVICE_UNAVAILABLE};
+
+/// The narrowest scope is asked first: what it refuses never shows in the wider ones.
+const NARROWEST_FIRST: [Scope; 3] = [Scope::Location, Scope::Vhost, Scope::Server];
+
+/// A rule under decision.
+#[derive(Clone, Copy)]
+struct Ask<'r> {
+    rule: &'r Placed<'r>,
+    limit: u16,
+    meaning: Meaning,
+    count: CountId,
+}
+
+/// A level's rules where the request is now.
+struct Asking<'r> {
+    request: Request<'r>,
+    trip: &'r Trip<'r>,
+    level: Level,
+    rules: &'r [&'r Placed<'r>],
+    defaults: Defaults,
+    vhost: CountId,
+}
+
+/// quick_handler: who the client really is; rules outside sections.
+pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
+    if request.is_sub() {
+        return DECLINED;
+    }
+    if let Some(visitor) = request.connection().state(MODULE) {
+        match request.client_other_than_peer() {
+            None => visitor.is_really(visitor.peer),
+            Some(address) => visitor.is_really(Client::at(address, running.secret())),
+        }
+    }
+    let Some(site) = request.server().config(MODULE) else { return DECLINED };
+    // A list of types can only be applied once the type is known: in fixups.
+    if !site.level.types.is_empty() {
+        return DECLINED;
+    }
+    ask_server(running, request, site)
+}
+
+/// post_perdir_config and access_checker: rules of the place that was found.
+pub fn after_walk(running: Running, request: Request<'_>) -> c_int {
+    let Some(said) = request.directory(MODULE) else { return DECLINED };
+    if said.rules.is_empty() || !said.types.is_empty() || request.is_sub() {
+        return DECLINED;
+    }
+    ask_directory(running, request, said)
+}
+
+/// The end of fixups: rules that waited for the type, rules of a place that mod_dir,
+/// mod_negotiation or another fast redirect led to, and counts that look further than
+/// the rules that govern this request.
+pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
+    if request.is_sub() {
+        return DECLINED;
+    }
+    let Some(site) = request.server().config(MODULE) else { return DECLINED };
+    if !site.level.types.is_empty() {
+        let status = ask_server(running, request, site);
+        if status != DECLINED {
+            return status;
+        }
+    }
+    if let Some(said) = request.directory(MODULE).filter(|said| !said.rules.is_empty()) {
+        let status = ask_directory(running, request, said);
+        if status != DECLINED {
+            return status;
+        }
+    }
+    count_ungoverned(running, request, site, Level::Directory);
+    DECLINED
+}
+
+/// The first handler, for subrequests that are run: the rules of their place.
+pub fn before_subrequest(running: Running, request: Request<'_>) -> c_int {
+    match request.directory(MODULE) {
+        Some(said) if request.is_sub() && !said.rules.is_empty() => ask_directory(running, request, said),
+        _ => DECLINED,
+    }
+}
+
+/// protocol_switch: the request becomes a connection of another protocol, inside which
+/// it is asked again (h2c) or which no rule counts.
+pub fn before_upgrade(request: Request<'_>) {
+    if let Some(trip) = request.initial().state(MODULE) {
+        trip.give_back();
+    }
+}
+
+fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) -> c_int {
+    if !site.level.rules.is_empty() {
+        let Some(trip) = Trip::of(running, request) else { return DECLINED };
+        let status = Asking::new(request, trip, Level::Server, &site.level, site).ask_all(running);
+        if status != DECLINED {
+            return status;
+        }
+    }
+    count_ungoverned(running, request, site, Level::Server);
+    DECLINED
+}
+
+fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>) -> c_int {
+    let Some(trip) = Trip::of(running, request) else { return DECLINED };
+    // post_perdir_config, access_checker and fixups mostly see the same place.
+    if ptr::eq(trip.seen.get(), said) && said.types.is_empty() {
+        return DECLINED;
+    }
+    let Some(site) = request.server().config(MODULE) else { return DECLINED };
+    let status = Asking::new(request, trip, Level::Directory, said, site).ask_all(running);
+    if status == DECLINED {
+        trip.seen.set(said);
+    }
+    status
+}
+
+/// Counts a request over the scopes that some rule of the level looks at, although no
+/// rule governs it: `scope=server` counts limited and other places alike.
+fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, level: Level) {
+    for scope in [Scope::Vhost, Scope::Server] {
+        // mod_rewrite is about to make a new request of this one, which will be counted.
+        if !running.counts_all(level, scope) || request.is_dummy() || request.has_handler(c"redirect-handler") {
+            continue;
+        }
+        let Some(trip) = Trip::of(running, request) else { return };
+        if !trip.refused.get() {
+            let _ = trip.take_place(count_of(scope, level, CountId(0), site.id.get()), None);
+        }
+    }
+}
+
+impl<'r> Asking<'r> {
+    fn new(request: Request<'r>, trip: &'r Trip<'r>, level: Level, said: &'r Said<'r>, site: &Site<'_>) -> Self {
+        let defaults = match level {
+            Level::Server => said.defaults,
+            Level::Directory => said.defaults.or(site.level.defaults),
+        };
+        let rules = if said.types.is_empty() || said.types.governs(request.content_type()) { said.rules } else { &[] };
+        Asking { request, trip, level, rules, defaults, vhost: site.id.get() }
+    }
+
+    /// The rules that were not asked yet.
+    fn open(&self) -> impl Iterator<Item = Ask<'r>> {
+        self.rules.iter().filter_map(|rule| {
+            let limit = rule.terms.limit?;
+            if self.trip.answer(rule.id.get()) == Some(true) {
+                return None;
+            }
+            let meaning = rule.terms.meaning(&self.defaults);
+            let count = count_of(meaning.scope, self.level, rule.id.get(), self.vhost);
+            Some(Ask { rule, limit, meaning, count })
+        })
+    }
+
+    /// Asks what is open. All must pass: looks at all of them first, then takes the
+    /// places, the narrowest first; a refusal gives back what was taken.
+    fn ask_all(&self, running: Running) -> c_int {
+        // The answer to our own refusal is neither counted nor refused.
+        if self.trip.refused.get() || self.request.is_dummy() {
+            return DECLINED;
+        }
+        // Asked and told once: further subrequests to a place that refused one.
+        let refused = |rule: &&Placed<'_>| self.trip.answer(rule.id.get()) == Some(false);
+        if self.request.is_sub() && self.rules.iter().any(|rule| refused(&rule)) {
+            return HTTP_SERVICE_UNAVAILABLE;
+        }
+        let one = self.rules.len() == 1;
+        for ask in self.open() {
+            let stands = match ask.meaning.count {
+                Count::Workers => self.trip.busy_workers(ask.limit),
+                // A single rule is decided by taking its place.
+                Count::Requests if one => continue,
+                Count::Requests => self.trip.count_with_this(ask.count),
+            };
+            if over(stands, ask.limit) {
+                return self.refuse(running, ask, stands);
+            }
+        }
+        for scope in NARROWEST_FIRST {
+            let requests = Meaning { scope, count: Count::Requests };
+            for ask in self.open().filter(|ask| ask.meaning == requests) {
+                if let Err(stands) = self.trip.take_place(ask.count, Some(ask.limit)) {
+                    return self.refuse(running, ask, stands);
+                }
+            }
+        }
+        for ask in self.open() {
+            self.pass(running, ask);
+        }
+        DECLINED
+    }
+
+    fn pass(&self, running: Running, ask: Ask<'r>) {
+        self.trip.note(ask.rule.id.get(), true);
+        if let Some(record) = ask.rule.record.get() {
+            running.runtime.segment.ledger().passed(record);
+        }
+        if running.runtime.names_variables {
+            let stands = match ask.meaning.count {
+                Count::Workers => self.trip.busy_workers(ask.limit),
+                Count::Requests => self.trip.count_with_this(ask.count),
+            };
+            answer::passed(self.request, self.trip, ask.rule, stands, ask.limit);
+        }
+    }
+
+    fn refuse(&self, running: Running, ask: Ask<'r>, stands: u32) -> c_int {
+        self.trip.note(ask.rule.id.get(), false);
+        if let Some(record) = ask.rule.record.get() {
+            running.runtime.segment.ledger().refused(record);
+        }
+        answer::refuse(self.request, self.trip, ask.rule, stands, ask.limit)
+    }
+}

@@ -1,0 +1,117 @@
+//! What a start and `-t` warn about: configurations that are valid and yet hardly
+//! what their author wants.
+
+use super::rules::Inventory;
+use crate::httpd::server::Server;
+use crate::httpd::tree::{self, Node};
+use crate::limit::arguments;
+use crate::limit::rule::Level;
+use crate::report::message::Id;
+
+/// Under this many connections an ordinary browser is refused parts of a page.
+const BROWSER: u16 = 6;
+
+/// All warnings, a line each.
+pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
+    let mut warnings: Vec<String> = inventory.warnings().iter().map(|text| (*text).to_owned()).collect();
+    warnings.extend(whole_server_counted(inventory));
+    warnings.extend(low_on_root(inventory));
+    warnings.extend(busy_page_by_url(main));
+    warnings.extend(cache_above_rules(inventory));
+    warnings
+}
+
+/// Whether the text LIMITIP stands anywhere in the configuration's arguments.
+pub fn names_variables() -> bool {
+    let mut named = false;
+    tree::walk(&mut |node| named |= node.arguments().to_ascii_uppercase().contains("LIMITIP_")
+        || node.arguments().split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word.eq_ignore_ascii_case("LIMITIP")));
+    named
+}
+
+fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
+    if inventory.has_default_scope() {
+        return None;
+    }
+    let wide = inventory
+        .rules()
+        .filter(|rule| rule.at == Level::Directory && rule.terms.limit.is_some() && rule.terms.scope.is_none());
+    let (number, first) = wide.fold((0, None), |(number, _), rule| (number + 1, Some(rule)));
+    let first = first?;
+    let others = match number {
+        1 => String::new(),
+        _ => format!(" (and {} more rules)", number - 1),
+    };
+    Some(format!(
+        "{}: {} on line {} of {}{others} counts what a client has on the whole server, not in this section; \
+         say scope=location for this section only, or scope=server to keep it so without this warning",
+        Id::CountsWholeServer,
+        first.name,
+        first.line,
+        first.file
+    ))
+}
+
+fn low_on_root(inventory: &Inventory<'_>) -> Option<String> {
+    let low = inventory.rules().find(|rule| {
+        let is_root = rule.name.ends_with("@/");
+        is_root && rule.terms.limit.is_some_and(|limit| limit < BROWSER)
+    })?;
+    Some(format!(
+        "{}: {} {} on line {} of {}: browsers open up to {BROWSER} connections for one page; \
+         give a higher number, or limit a narrower place",
+        Id::LowOnRoot,
+        low.name,
+        low.terms.limit.unwrap_or_default(),
+        low.line,
+        low.file
+    ))
+}
+
+fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    tree::walk(&mut |node| {
+        if !node.name().eq_ignore_ascii_case("ErrorDocument") {
+            return;
+        }
+        let Ok(words) = arguments::words(node.arguments()) else { return };
+        let [status, target] = words.as_slice() else { return };
+        let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+        let Some(host) = rest.and_then(|rest| rest.split(['/', ':']).next()) else { return };
+        if status == "503" && main.all().any(|server| server.name().eq_ignore_ascii_case(host)) {
+            found.push(format!(
+                "{}: ErrorDocument {status} \"{target}\" on line {} of {}: a full URL of this host sends the refused \
+                 client back as a new request, which can be refused again; give the path only, \
+                 or set MaxConnPerIP off there",
+                Id::ErrorDocumentUrl,
+                node.line(),
+                node.file()
+            ));
+        }
+    });
+    found
+}
+
+fn cache_above_rules(inventory: &Inventory<'_>) -> Option<String> {
+    let mut caches = false;
+    let mut quick = true;
+    tree::walk(&mut |node: Node<'_>| {
+        caches |= node.name().eq_ignore_ascii_case("CacheEnable");
+        if node.name().eq_ignore_ascii_case("CacheQuickHandler") {
+            quick = !node.arguments().trim().eq_ignore_ascii_case("off");
+        }
+    });
+    let rule = inventory.rules().find(|rule| rule.at == Level::Directory && rule.terms.limit.is_some())?;
+    if !(caches && quick) {
+        return None;
+    }
+    Some(format!(
+        "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections; \
+         set CacheQuickHandler off, or put the rule outside sections",
+        Id::CacheAboveRule,
+        rule.name,
+        rule.line,
+        rule.file
+    ))
+}
+

@@ -1,0 +1,100 @@
+//! What a place or a server says, and what it says once merged with what is around.
+//!
+//! All of it is plain data in httpd's pools: nothing is ever dropped.
+
+use std::cell::Cell;
+
+use super::rules::Placed;
+use crate::httpd::pool::Pool;
+use crate::httpd::server::Server;
+use crate::limit::key::CountId;
+use crate::limit::mime::Filter;
+use crate::limit::policy;
+use crate::limit::rule::Defaults;
+
+/// The rules, type lists and settings of one level.
+#[derive(Clone, Copy, Default)]
+pub struct Level<'p> {
+    /// The rules in effect.
+    pub rules: &'p [&'p Placed<'p>],
+    /// The types they are about.
+    pub types: Filter<'p>,
+    /// What they take when they do not say.
+    pub defaults: Defaults,
+}
+
+/// A server's configuration: its level, who it is, and what only the main server says.
+pub struct Site<'p> {
+    /// What stands outside sections.
+    pub level: Level<'p>,
+    /// The server's name for counts; set when everything was read.
+    pub id: Cell<CountId>,
+    /// `name:port`, for logs and the status page; set when everything was read.
+    pub label: Cell<&'p str>,
+    /// `IPLimitTable`
+    pub keys: Option<u32>,
+    /// `IPLimitStatusPage`
+    pub status_page: Option<bool>,
+}
+
+impl<'p> Level<'p> {
+    /// Whether nothing is said here at all.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+            && self.types.no.is_none()
+            && self.types.only.is_none()
+            && self.defaults == Defaults::default()
+    }
+
+    /// This place within the one around it: like overrides like.
+    pub fn within(&self, around: &Level<'p>, pool: Pool<'p>) -> Level<'p> {
+        let rules = if self.rules.is_empty() {
+            around.rules
+        } else if around.rules.is_empty() {
+            self.rules
+        } else {
+            pool.slice(policy::in_effect(around.rules, self.rules))
+        };
+        Level { rules, types: self.types.or(around.types), defaults: self.defaults.or(around.defaults) }
+    }
+}
+
+impl<'p> Site<'p> {
+    /// A server that says nothing yet.
+    pub fn new() -> Self {
+        Site {
+            level: Level::default(),
+            id: Cell::new(CountId(0)),
+            label: Cell::new("-"),
+            keys: None,
+            status_page: None,
+        }
+    }
+
+    /// A virtual host within the main server.
+    pub fn within(&self, main: &Site<'p>, pool: Pool<'p>) -> Site<'p> {
+        Site {
+            level: self.level.within(&main.level, pool),
+            keys: self.keys.or(main.keys),
+            status_page: self.status_page.or(main.status_page),
+            ..Site::new()
+        }
+    }
+
+    /// Gives the server the names by which counts and people know it.
+    ///
+    /// The id is made of what is written, never of a running number, so that it is
+    /// the same after a reload: ServerName and the addresses with their ports.
+    pub fn settle(&self, server: Server<'p>, pool: Pool<'p>) {
+        self.label.set(match server.port() {
+            0 => server.name(),
+            port => pool.text(&format!("{}:{port}", server.name())),
+        });
+        if !server.is_virtual() {
+            self.id.set(CountId::named(&["main server"]));
+            return;
+        }
+        let addresses: Vec<String> = server.addresses().map(|(name, port)| format!("{name}|{port}")).collect();
+        self.id.set(CountId::named(&["virtual host", server.name(), &addresses.join(" ")]));
+    }
+}

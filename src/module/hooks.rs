@@ -1,0 +1,262 @@
+//! The callbacks that httpd calls. Each is a thunk: it guards against panics, says
+//! what httpd gets after one, and calls a typed function.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use super::config::{Level, Site};
+use super::lifecycle::{self, Running};
+use super::visitor::Visitor;
+use super::{MODULE, admission, status};
+use crate::httpd::boundary::guard;
+use crate::httpd::connection::Connection;
+use crate::httpd::log::{self, LogLevel};
+use crate::httpd::pool::Pool;
+use crate::httpd::request::Request;
+use crate::httpd::server::Server;
+use crate::sys::{self, DECLINED, HTTP_INTERNAL_SERVER_ERROR, OK};
+
+/// Registers all hooks.
+pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
+    const EARLIEST: c_int = sys::APR_HOOK_REALLY_FIRST;
+    const LAST: c_int = sys::APR_HOOK_REALLY_LAST;
+    let none = ptr::null();
+    // SAFETY: httpd is single-threaded while it loads modules; the lists of
+    // predecessors and successors may be null.
+    unsafe {
+        sys::ap_hook_check_config(Some(check_config), none, none, sys::APR_HOOK_MIDDLE);
+        sys::ap_hook_test_config(Some(test_config), none, none, sys::APR_HOOK_MIDDLE);
+        sys::ap_hook_post_config(Some(post_config), none, none, sys::APR_HOOK_MIDDLE);
+        // After httpd's own, which makes the scoreboard.
+        sys::ap_hook_pre_mpm(Some(pre_mpm), none, none, LAST);
+        sys::ap_hook_child_init(Some(child_init), none, none, sys::APR_HOOK_MIDDLE);
+        sys::ap_hook_child_status(Some(child_status), none, none, sys::APR_HOOK_MIDDLE);
+        sys::ap_hook_monitor(Some(monitor), none, none, sys::APR_HOOK_MIDDLE);
+
+        // Before mod_ssl makes its own of the connection.
+        sys::ap_hook_pre_connection(Some(pre_connection), none, none, sys::APR_HOOK_FIRST);
+        sys::ap_hook_suspend_connection(Some(suspend_connection), none, none, sys::APR_HOOK_MIDDLE);
+        sys::ap_hook_resume_connection(Some(resume_connection), none, none, sys::APR_HOOK_MIDDLE);
+
+        // Before mod_cache and mod_lua, which answer at FIRST.
+        sys::ap_hook_quick_handler(Some(quick_handler), none, none, EARLIEST);
+        sys::ap_hook_post_perdir_config(Some(post_perdir_config), none, none, EARLIEST);
+        sys::ap_hook_access_checker(Some(access_checker), none, none, EARLIEST);
+        // After mod_dir and mod_negotiation, which lead to other places here.
+        sys::ap_hook_fixups(Some(fixups), none, none, LAST);
+        sys::ap_hook_handler(Some(handler), none, none, EARLIEST);
+        sys::ap_hook_protocol_switch(Some(protocol_switch), none, none, EARLIEST);
+    }
+}
+
+/// The body of a callback; after a panic httpd gets `fallback`.
+fn guarded<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+    guard(fallback, lifecycle::fault, body)
+}
+
+/// # Safety
+/// httpd passes a live pool of the configuration that is being read.
+pub unsafe extern "C" fn create_directory(pool: *mut sys::apr_pool_t, _path: *mut c_char) -> *mut c_void {
+    // SAFETY: by this function's contract.
+    let pool = unsafe { Pool::from_raw(pool) };
+    guarded(ptr::null_mut(), || ptr::from_mut(pool.alloc(Level::default())).cast())
+}
+
+/// # Safety
+/// httpd passes a live pool and two results of create_directory or of this function,
+/// either of which may be null.
+pub unsafe extern "C" fn merge_directory(
+    pool: *mut sys::apr_pool_t,
+    base: *mut c_void,
+    add: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: by this function's contract.
+    let (around, own) = unsafe { (base.cast::<Level<'_>>().as_ref(), add.cast::<Level<'_>>().as_ref()) };
+    // httpd merges on every request: what is empty costs nothing.
+    match (around, own) {
+        (None, _) => add,
+        (_, None) => base,
+        (Some(around), _) if around.is_empty() => add,
+        (_, Some(own)) if own.is_empty() => base,
+        (Some(around), Some(own)) => guarded(add, || {
+            // SAFETY: by this function's contract.
+            let pool = unsafe { Pool::from_raw(pool) };
+            ptr::from_mut(pool.alloc(own.within(around, pool))).cast()
+        }),
+    }
+}
+
+/// # Safety
+/// httpd passes a live pool of the configuration that is being read.
+pub unsafe extern "C" fn create_server(pool: *mut sys::apr_pool_t, _server: *mut sys::server_rec) -> *mut c_void {
+    // SAFETY: by this function's contract.
+    let pool = unsafe { Pool::from_raw(pool) };
+    guarded(ptr::null_mut(), || ptr::from_mut(pool.alloc(Site::new())).cast())
+}
+
+/// # Safety
+/// httpd passes a live pool and two results of create_server.
+pub unsafe extern "C" fn merge_server(pool: *mut sys::apr_pool_t, base: *mut c_void, add: *mut c_void) -> *mut c_void {
+    // SAFETY: by this function's contract.
+    let (pool, main, own) = unsafe { (Pool::from_raw(pool), &*base.cast::<Site<'_>>(), &*add.cast::<Site<'_>>()) };
+    guarded(add, || ptr::from_mut(pool.alloc(own.within(main, pool))).cast())
+}
+
+unsafe extern "C" fn check_config(
+    pool: *mut sys::apr_pool_t,
+    _log: *mut sys::apr_pool_t,
+    _temp: *mut sys::apr_pool_t,
+    server: *mut sys::server_rec,
+) -> c_int {
+    // SAFETY: httpd passes the configuration's pool and the main server, which live
+    // until the configuration is read anew; by then Runtime is gone too.
+    let (pool, main) = unsafe { (Pool::from_raw(pool), Server::from_raw(server)) };
+    guarded(HTTP_INTERNAL_SERVER_ERROR, || {
+        lifecycle::check_config(pool, main);
+        OK
+    })
+}
+
+unsafe extern "C" fn test_config(pool: *mut sys::apr_pool_t, server: *mut sys::server_rec) {
+    // SAFETY: as in check_config.
+    let (pool, main) = unsafe { (Pool::from_raw(pool), Server::from_raw(server)) };
+    guarded((), || lifecycle::test_config(pool, main));
+}
+
+unsafe extern "C" fn post_config(
+    pool: *mut sys::apr_pool_t,
+    _log: *mut sys::apr_pool_t,
+    _temp: *mut sys::apr_pool_t,
+    server: *mut sys::server_rec,
+) -> c_int {
+    // SAFETY: as in check_config.
+    let (pool, main) = unsafe { (Pool::from_raw(pool), Server::from_raw(server)) };
+    guarded(HTTP_INTERNAL_SERVER_ERROR, || match lifecycle::post_config(pool, main) {
+        Ok(()) => OK,
+        Err(sentence) => {
+            log::startup(MODULE, LogLevel::Emergency, main, &sentence);
+            HTTP_INTERNAL_SERVER_ERROR
+        }
+    })
+}
+
+unsafe extern "C" fn pre_mpm(_pool: *mut sys::apr_pool_t, _kind: sys::ap_scoreboard_e) -> c_int {
+    guarded(HTTP_INTERNAL_SERVER_ERROR, || match lifecycle::pre_mpm() {
+        Ok(()) => OK,
+        Err(sentence) => {
+            if let Some(runtime) = lifecycle::Runtime::current() {
+                runtime.log(LogLevel::Emergency, &sentence);
+            }
+            HTTP_INTERNAL_SERVER_ERROR
+        }
+    })
+}
+
+unsafe extern "C" fn child_init(_pool: *mut sys::apr_pool_t, _server: *mut sys::server_rec) {
+    guarded((), lifecycle::child_init);
+}
+
+unsafe extern "C" fn child_status(
+    _server: *mut sys::server_rec,
+    pid: sys::pid_t,
+    _generation: sys::ap_generation_t,
+    _slot: c_int,
+    state: sys::mpm_child_status,
+) {
+    if state == sys::mpm_child_status_MPM_CHILD_EXITED {
+        guarded((), || lifecycle::child_exited(pid.unsigned_abs()));
+    }
+}
+
+unsafe extern "C" fn monitor(_pool: *mut sys::apr_pool_t, _server: *mut sys::server_rec) -> c_int {
+    guarded(DECLINED, || {
+        lifecycle::monitor();
+        DECLINED
+    })
+}
+
+unsafe extern "C" fn pre_connection(connection: *mut sys::conn_rec, _socket: *mut c_void) -> c_int {
+    let Some(running) = Running::get() else { return OK };
+    // SAFETY: httpd passes a live connection.
+    let connection = unsafe { Connection::from_raw(connection) };
+    guarded(OK, || {
+        if !connection.is_stream() && !connection.is_outgoing() {
+            Visitor::welcome(running, connection);
+        }
+        OK
+    })
+}
+
+unsafe extern "C" fn suspend_connection(connection: *mut sys::conn_rec, _request: *mut sys::request_rec) {
+    // SAFETY: httpd passes a live connection.
+    let connection = unsafe { Connection::from_raw(connection) };
+    guarded((), || {
+        if let Some(visitor) = connection.state(MODULE) {
+            visitor.get_up();
+        }
+    });
+}
+
+unsafe extern "C" fn resume_connection(connection: *mut sys::conn_rec, _request: *mut sys::request_rec) {
+    // SAFETY: httpd passes a live connection.
+    let connection = unsafe { Connection::from_raw(connection) };
+    guarded((), || {
+        if let Some(visitor) = connection.state(MODULE) {
+            visitor.sit_down(connection);
+        }
+    });
+}
+
+unsafe extern "C" fn quick_handler(request: *mut sys::request_rec, lookup: c_int) -> c_int {
+    // Lookups are not run. Without any rule the client is still noted, so that a rule
+    // that is first met in .htaccess finds everybody in his slot.
+    let Some(running) = Running::get().filter(|_| lookup == 0) else { return DECLINED };
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let request = unsafe { Request::from_raw(request) };
+    guarded(DECLINED, || admission::on_arrival(running, request))
+}
+
+unsafe extern "C" fn post_perdir_config(request: *mut sys::request_rec) -> c_int {
+    let Some(running) = Running::with_rules() else { return DECLINED };
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let request = unsafe { Request::from_raw(request) };
+    guarded(DECLINED, || admission::after_walk(running, request))
+}
+
+unsafe extern "C" fn access_checker(request: *mut sys::request_rec) -> c_int {
+    let Some(running) = Running::with_rules() else { return DECLINED };
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let request = unsafe { Request::from_raw(request) };
+    guarded(DECLINED, || admission::after_walk(running, request))
+}
+
+unsafe extern "C" fn fixups(request: *mut sys::request_rec) -> c_int {
+    let Some(running) = Running::with_rules() else { return DECLINED };
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let request = unsafe { Request::from_raw(request) };
+    guarded(DECLINED, || admission::when_all_is_known(running, request))
+}
+
+unsafe extern "C" fn handler(request: *mut sys::request_rec) -> c_int {
+    let Some(running) = Running::get() else { return DECLINED };
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let request = unsafe { Request::from_raw(request) };
+    guarded(DECLINED, || match admission::before_subrequest(running, request) {
+        DECLINED => status::serve(running, request),
+        refused => refused,
+    })
+}
+
+unsafe extern "C" fn protocol_switch(
+    _connection: *mut sys::conn_rec,
+    request: *mut sys::request_rec,
+    _server: *mut sys::server_rec,
+    _protocol: *const c_char,
+) -> c_int {
+    if !request.is_null() {
+        // SAFETY: httpd passes a live request and keeps it until the hook returns.
+        let request = unsafe { Request::from_raw(request) };
+        guarded((), || admission::before_upgrade(request));
+    }
+    DECLINED
+}

@@ -1,0 +1,47 @@
+//! Where httpd meets the rules: the module record and its hooks, one screen.
+
+mod admission;
+mod answer;
+mod checks;
+mod config;
+mod directives;
+mod hooks;
+mod lifecycle;
+mod place;
+mod rules;
+mod status;
+mod trip;
+mod visitor;
+
+use crate::httpd::command::Table;
+use crate::httpd::record::{Callbacks, Module, Slots};
+
+/// What this module keeps in httpd's configuration vectors.
+pub enum Kept {}
+
+impl Slots for Kept {
+    type Directory<'p> = config::Level<'p>;
+    type Server<'p> = config::Site<'p>;
+    type Connection<'p> = visitor::Visitor;
+    type Request<'p> = trip::Trip<'p>;
+}
+
+static DIRECTIVES: Table<{ directives::ROWS.len() + 1 }> = Table::new(&directives::ROWS);
+
+/// The one symbol that is exported. Its name is what `<IfModule>` compares with.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "LoadModule's first word is the symbol's name")]
+pub static limitipconn_module: Module<Kept> = Module::new(
+    c"mod_limitipconn.c",
+    DIRECTIVES.as_ptr(),
+    Callbacks {
+        create_directory: hooks::create_directory,
+        merge_directory: hooks::merge_directory,
+        create_server: hooks::create_server,
+        merge_server: hooks::merge_server,
+        register_hooks: hooks::register,
+    },
+);
+
+/// The record under the name that the rest of the module uses.
+static MODULE: &Module<Kept> = &limitipconn_module;

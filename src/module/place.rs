@@ -1,0 +1,60 @@
+//! What a place is called: the part after the `@` of a rule's name.
+//!
+//! A place is known by what is written, so it keeps its counts over reloads.
+
+use crate::httpd::command::Command;
+use crate::httpd::tree::Node;
+use crate::limit::arguments;
+
+/// The name of the place where a directive stands.
+pub fn name(command: Command<'_>) -> String {
+    let parents = std::iter::successors(command.node().and_then(Node::parent), |node| node.parent());
+    let mut sections: Vec<String> = parents.filter_map(section).collect();
+    if let Some(directory) = command.htaccess_directory() {
+        sections.push(format!(".htaccess:{directory}"));
+    }
+    sections.reverse();
+    match (sections.is_empty(), command.server().is_virtual()) {
+        (false, _) => sections.join(">"),
+        (true, true) => String::from("vhost"),
+        (true, false) => String::from("server"),
+    }
+}
+
+/// The name of a section that is a place; None for `<VirtualHost>`, `<IfModule>` and
+/// the like, which only stand around.
+fn section(node: Node<'_>) -> Option<String> {
+    let kind = node.name().strip_prefix('<')?;
+    let raw = node.arguments().trim().trim_end_matches('>').trim();
+    let is = |name: &str| kind.eq_ignore_ascii_case(name);
+    if is("If") || is("ElseIf") {
+        return Some(format!("{}:{}", canonical(kind)?, unquoted(raw)));
+    }
+    if is("Else") {
+        let condition = node.earlier_siblings().filter(|node| node.name().eq_ignore_ascii_case("<If")).last();
+        let condition = condition.map_or(String::new(), |node| unquoted(node.arguments().trim_end_matches('>').trim()));
+        return Some(format!("Else:{condition}"));
+    }
+    let kind = canonical(kind)?;
+    let words = arguments::words(raw).unwrap_or_else(|_| vec![raw.to_owned()]);
+    match (kind, words.as_slice()) {
+        // `<Location ~ "regex">` is the old way to write LocationMatch.
+        (_, [tilde, regex]) if tilde == "~" => Some(format!("{kind}Match:{regex}")),
+        ("Location", [path]) => Some(path.clone()),
+        _ => Some(format!("{kind}:{}", words.join(" "))),
+    }
+}
+
+fn canonical(kind: &str) -> Option<&'static str> {
+    const PLACES: [&str; 11] = [
+        "Location", "LocationMatch", "Directory", "DirectoryMatch", "Files", "FilesMatch", "If", "ElseIf", "Else",
+        "Proxy", "ProxyMatch",
+    ];
+    PLACES.into_iter().find(|place| place.eq_ignore_ascii_case(kind))
+}
+
+/// An expression without the quotes around the whole of it.
+fn unquoted(expression: &str) -> String {
+    let inner = expression.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap_or(expression).to_owned()
+}

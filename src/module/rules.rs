@@ -1,0 +1,162 @@
+//! Rules where they stand, and the inventory of all that the server's files hold.
+
+use std::cell::Cell;
+
+use super::MODULE;
+use super::config::Level;
+use crate::httpd::command::Command;
+use crate::httpd::pool::Pool;
+use crate::httpd::server::Server;
+use crate::limit::key::CountId;
+use crate::limit::policy::Ruling;
+use crate::limit::rule::{Count, Defaults, Directive, Level as At, Meaning, Scope, Terms};
+use crate::store::RecordIndex;
+
+/// A rule in its place.
+pub struct Placed<'p> {
+    /// The directive that made it.
+    pub directive: Directive,
+    /// What it says.
+    pub terms: Terms,
+    /// Its one form everywhere: `MaxConnPerIP@/hoge`.
+    pub name: &'p str,
+    /// The server it is written in; None for .htaccess, which is one place wherever it is met.
+    pub server: Option<Server<'p>>,
+    /// Outside or inside a section.
+    pub at: At,
+    /// The file it stands in.
+    pub file: &'p str,
+    /// The line it stands on.
+    pub line: u32,
+    /// What the place itself says beside it.
+    home: *const Level<'p>,
+    /// Its name for counts; set when everything was read.
+    pub id: Cell<CountId>,
+    /// Its record in shared memory, when there was room.
+    pub record: Cell<Option<RecordIndex>>,
+    /// Whether a later plain rule of the same section took its place.
+    superseded: Cell<bool>,
+    next: Cell<Option<&'p Placed<'p>>>,
+}
+
+/// All rules of the server's files, and what can be told about them before serving.
+pub struct Inventory<'p> {
+    pool: Pool<'p>,
+    rules: Cell<Option<&'p Placed<'p>>>,
+    defaults: Cell<&'p [Defaults]>,
+    warnings: Cell<&'p [&'p str]>,
+}
+
+impl Ruling for Placed<'_> {
+    fn directive(&self) -> Directive {
+        self.directive
+    }
+}
+
+impl<'p> Placed<'p> {
+    /// A rule as it is read. `home` is the level that will list it.
+    pub fn new(command: Command<'p>, directive: Directive, terms: Terms, home: *const Level<'p>) -> &'p Placed<'p> {
+        let pool = command.pool();
+        let in_htaccess = command.htaccess_directory().is_some();
+        let name = format!("{}@{}", directive.name(), super::place::name(command));
+        pool.alloc(Placed {
+            directive,
+            terms,
+            name: pool.text(&name),
+            server: (!in_htaccess).then(|| command.server()),
+            at: if command.is_in_section() { At::Directory } else { At::Server },
+            file: command.node().map_or("", |node| pool.text(node.file())),
+            line: command.node().map_or(0, |node| node.line()),
+            home,
+            id: Cell::new(CountId(0)),
+            record: Cell::new(None),
+            superseded: Cell::new(false),
+            next: Cell::new(None),
+        })
+    }
+
+    /// Gives the rule its name for counts. Sections of equal name in one server are
+    /// one place; the rule of a .htaccess file is the same on every server.
+    pub fn settle(&self) {
+        let site = self.server.and_then(|server| server.config(MODULE)).map_or(CountId(0), |site| site.id.get());
+        let CountId(name) = CountId::named(&["rule", self.name]);
+        self.id.set(CountId(name ^ site.0.rotate_left(1)));
+    }
+
+    /// `name:port` of the virtual host that it is written in; None for the main server.
+    pub fn vhost(&self) -> Option<&'p str> {
+        let server = self.server.filter(|server| server.is_virtual())?;
+        server.config(MODULE).map(|site| site.label.get())
+    }
+
+    /// What the rule means in its own place, for people who look before traffic comes.
+    pub fn meaning_at_home(&self) -> Meaning {
+        // SAFETY: the level lives in the same pool as the rule, and the configuration
+        // was read to its end before anybody asks.
+        let home = unsafe { (*self.home).defaults };
+        let around = self.server.and_then(|server| server.config(MODULE)).map(|site| site.level.defaults);
+        self.terms.meaning(&home.or(around.unwrap_or_default()))
+    }
+
+    /// What a later plain rule of the same section replaces.
+    pub fn supersede(&self) {
+        self.superseded.set(true);
+    }
+}
+
+impl<'p> Inventory<'p> {
+    /// The inventory of the configuration that this pool holds.
+    pub fn of(pool: Pool<'p>) -> &'p Inventory<'p> {
+        pool.shared(c"limitipconn.inventory", || Inventory {
+            pool,
+            rules: Cell::new(None),
+            defaults: Cell::new(&[]),
+            warnings: Cell::new(&[]),
+        })
+    }
+
+    /// Adds a rule.
+    pub fn add(&self, rule: &'p Placed<'p>) {
+        rule.next.set(self.rules.replace(Some(rule)));
+    }
+
+    /// Notes what some place says for rules that do not say.
+    pub fn note_defaults(&self, defaults: Defaults) {
+        self.defaults.set(self.pool.slice(self.defaults.get().iter().copied().chain([defaults])));
+    }
+
+    /// Notes a warning for the end of the reading.
+    pub fn warn(&self, text: &str) {
+        let text = self.pool.text(text);
+        self.warnings.set(self.pool.slice(self.warnings.get().iter().copied().chain([text])));
+    }
+
+    /// The warnings noted so far.
+    pub fn warnings(&self) -> &'p [&'p str] {
+        self.warnings.get()
+    }
+
+    /// The rules, last written first.
+    pub fn rules(&self) -> impl Iterator<Item = &'p Placed<'p>> {
+        std::iter::successors(self.rules.get(), |rule| rule.next.get()).filter(|rule| !rule.superseded.get())
+    }
+
+    /// Whether some place gives rules that do not say a scope another one.
+    pub fn has_default_scope(&self) -> bool {
+        self.defaults.get().iter().any(|defaults| defaults.scope.is_some())
+    }
+
+    /// Whether these terms count requests over this scope, under any of the defaults
+    /// that stand anywhere. Too often rather than too seldom: it only decides whether
+    /// requests that no rule governs are counted too.
+    pub fn may_count(&self, terms: &Terms, scope: Scope) -> bool {
+        let seen = self.defaults.get();
+        let mut scopes = seen.iter().map(|defaults| defaults.scope).chain([None]);
+        scopes.any(|default_scope| {
+            seen.iter().map(|defaults| defaults.count).chain([None]).any(|default_count| {
+                let defaults = Defaults { scope: default_scope, count: default_count };
+                terms.meaning(&defaults) == Meaning { scope, count: Count::Requests }
+            })
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! The handler `limitipconn-status`: the gauge.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+use super::MODULE;
+use super::lifecycle::Running;
+use crate::httpd::log::{self, LogLevel};
+use crate::httpd::request::Request;
+use crate::httpd::state;
+use crate::limit::address::{Address, Prefix};
+use crate::limit::rule::{Count, Meaning, Scope, Terms};
+use crate::report::json;
+use crate::report::snapshot::{CountRow, Keys, Leases, Pool, Reaped, RuleRow, Snapshot};
+use crate::store::{self, RuleRecord};
+use crate::sys;
+
+/// What a record's number holds: what the rule says, small enough for one word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meta {
+    limit: u16,
+    meaning: Meaning,
+}
+
+const SCOPES: [Scope; 3] = [Scope::Server, Scope::Vhost, Scope::Location];
+const COUNTS: [Count; 2] = [Count::Workers, Count::Requests];
+
+impl Meta {
+    /// The record of a count that is no single rule's.
+    pub const WIDE: u64 = u64::MAX;
+
+    /// The record of a rule.
+    pub fn of_rule(terms: &Terms, meaning: Meaning) -> Meta {
+        Meta { limit: terms.limit.unwrap_or(0), meaning }
+    }
+
+    /// One word.
+    pub fn pack(self) -> u64 {
+        let scope = SCOPES.iter().position(|scope| *scope == self.meaning.scope).unwrap_or_default();
+        let count = COUNTS.iter().position(|count| *count == self.meaning.count).unwrap_or_default();
+        u64::from(self.limit) | (scope as u64) << 16 | (count as u64) << 24
+    }
+
+    fn unpack(word: u64) -> Option<Meta> {
+        let scope = *SCOPES.get((word >> 16 & 0xff) as usize)?;
+        let count = *COUNTS.get((word >> 24) as usize)?;
+        Some(Meta { limit: word as u16, meaning: Meaning { scope, count } })
+    }
+}
+
+/// Serves the gauge.
+pub fn serve(running: Running, request: Request<'_>) -> c_int {
+    if !request.has_handler(c"limitipconn-status") {
+        return sys::DECLINED;
+    }
+    let shown = request.server().config(MODULE).and_then(|site| site.status_page);
+    if shown != Some(true) {
+        let text = "limitipconn-status: not shown, since IPLimitStatusPage is Off; set it On in the main server";
+        log::request(MODULE, LogLevel::Warning, request, text);
+        return sys::HTTP_NOT_FOUND;
+    }
+    let format = request.query().unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("format="));
+    if !matches!(format, None | Some("json")) {
+        return sys::HTTP_BAD_REQUEST;
+    }
+    request.set_header(c"Cache-Control", c"no-store");
+    request.send(c"application/json", &json::json(&snapshot(running)));
+    sys::OK
+}
+
+fn snapshot(running: Running) -> Snapshot {
+    let reading = store::read(&running.runtime.segment);
+    let (busy, idle) = running.child.scoreboard.pool();
+    let names: HashMap<u64, &RuleRecord> = reading.rules.iter().map(|rule| (rule.id, rule)).collect();
+    let counts = reading.counts.iter().map(|count| {
+        let record = names.get(&count.count.0);
+        CountRow {
+            rule: record.map_or_else(|| String::from("?"), |record| record.name.clone()),
+            vhost: record.and_then(|record| record.vhost.clone()),
+            key: key(count.client),
+            count: count.value.into(),
+        }
+    });
+    let current = reading.rules.iter().filter(|rule| rule.generation == running.runtime.generation);
+    let rules = current.filter_map(|rule| {
+        let Meta { limit, meaning } = Meta::unpack(rule.meta)?;
+        Some(RuleRow {
+            rule: rule.name.clone(),
+            vhost: rule.vhost.clone(),
+            limit: limit.into(),
+            scope: meaning.scope.word().into(),
+            count: meaning.count.word().into(),
+            passed: rule.passed,
+            refused: rule.refused,
+        })
+    });
+    Snapshot {
+        version: env!("CARGO_PKG_VERSION").into(),
+        httpd: state::description().into(),
+        pool: Pool { busy: busy.into(), idle: idle.into() },
+        rules: rules.collect(),
+        counts: counts.collect(),
+        leases: Leases {
+            capacity: reading.leases.capacity.into(),
+            pending: reading.leases.pending.into(),
+            held: reading.leases.held.into(),
+            releasing: reading.leases.releasing.into(),
+            released: reading.leases.released.into(),
+        },
+        keys: Keys {
+            capacity: reading.keys.capacity.into(),
+            used: reading.keys.used.into(),
+            held: reading.keys.held.into(),
+        },
+        evictions: reading.evictions,
+        untracked: reading.untracked,
+        audit_mismatches: reading.audit_mismatches,
+        faults: reading.faults,
+        reaped: Reaped {
+            pending: reading.reaped.pending,
+            held: reading.reaped.held,
+            releasing: reading.reaped.releasing,
+            released: reading.reaped.released,
+        },
+    }
+}
+
+/// A key as people write it: an address, or the network that an IPv6 key is.
+fn key(client: Address) -> String {
+    let prefix = Prefix::default();
+    match (client.is_v4(), prefix) {
+        (true, Prefix { v4: 32, .. }) | (false, Prefix { v6: 128, .. }) => client.to_string(),
+        (true, Prefix { v4, .. }) => format!("{client}/{v4}"),
+        (false, Prefix { v6, .. }) => format!("{client}/{v6}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_keeps_what_the_rule_says() {
+        for scope in SCOPES {
+            for count in COUNTS {
+                for limit in [0, 1, u16::MAX] {
+                    let meta = Meta { limit, meaning: Meaning { scope, count } };
+                    assert_eq!(Meta::unpack(meta.pack()), Some(meta));
+                }
+            }
+        }
+        assert_eq!(Meta::unpack(Meta::WIDE), None);
+    }
+
+    #[test]
+    fn keys_are_written_as_networks_where_they_are_some() {
+        assert_eq!(key(Address::from_v4([127, 0, 0, 2])), "127.0.0.2");
+        let network = Address::from_v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(key(network), "2001:db8:0:1::/64");
+    }
+}

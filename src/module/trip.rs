@@ -1,0 +1,170 @@
+//! What one request of a client has asked and taken so far, over all its redirects
+//! and subrequests. Its places are given back when the request's pool is cleared:
+//! when the last byte is handed to the kernel, or the request is aborted.
+
+use std::cell::Cell;
+use std::ptr;
+
+use super::config::Level;
+use super::lifecycle::Running;
+use super::visitor::{Client, Visitor};
+use crate::httpd::pool::{List, OnClear};
+use crate::httpd::request::Request;
+use crate::limit::key::{CountId, Digest};
+use crate::store::{Acquired, Keyed, LeaseIndex};
+
+/// A place in a count.
+#[derive(Clone, Copy)]
+struct Place {
+    digest: Digest,
+    limit: Option<u16>,
+    lease: LeaseIndex,
+}
+
+/// The state of one client request.
+pub struct Trip<'r> {
+    running: Running,
+    /// Who asks.
+    pub client: Client,
+    visitor: Option<&'r Visitor>,
+    asked: List<'r, (CountId, bool)>,
+    places: List<'r, Place>,
+    /// The directory level whose rules were all asked last.
+    pub seen: Cell<*const Level<'r>>,
+    /// Whether one of our rules refused the request.
+    pub refused: Cell<bool>,
+    /// The least room that a rule which let it pass had left.
+    pub least_room: Cell<u32>,
+    /// The request before on the same connection, while it has not ended.
+    pub earlier: Cell<*const Trip<'static>>,
+    started: u32,
+}
+
+impl<'r> Trip<'r> {
+    /// The trip of the client request that `request` belongs to; made at first sight.
+    pub fn of(running: Running, request: Request<'r>) -> Option<&'r Trip<'r>> {
+        let initial = request.initial();
+        match initial.state(super::MODULE) {
+            Some(trip) => Some(trip),
+            None => Trip::begin(running, initial),
+        }
+    }
+
+    fn begin(running: Running, initial: Request<'r>) -> Option<&'r Trip<'r>> {
+        let connection = initial.connection();
+        let visitor = connection.state(super::MODULE);
+        let client = match (initial.client_other_than_peer(), visitor) {
+            (Some(address), _) => Client::at(address, running.secret()),
+            (None, Some(visitor)) => visitor.peer,
+            // A stream of HTTP/2 has a connection of its own, without a visitor.
+            (None, None) => Client::at(connection.peer()?, running.secret()),
+        };
+        let pool = initial.pool();
+        let trip: &'r Trip<'r> = pool.alloc(Trip {
+            running,
+            client,
+            visitor,
+            asked: List::with_room(pool, 4),
+            places: List::with_room(pool, 4),
+            seen: Cell::new(ptr::null()),
+            refused: Cell::new(false),
+            least_room: Cell::new(u32::MAX),
+            earlier: Cell::new(ptr::null()),
+            started: initial.started(),
+        });
+        if let Some(visitor) = visitor {
+            trip.earlier.set(visitor.begins(trip));
+        }
+        pool.on_clear(trip);
+        initial.keep(super::MODULE, trip);
+        Some(trip)
+    }
+
+    /// What became of a rule that was asked before; None when it was not.
+    pub fn answer(&self, rule: CountId) -> Option<bool> {
+        self.asked.iter().find(|(asked, _)| *asked == rule).map(|(_, passed)| passed)
+    }
+
+    /// Notes what became of a rule.
+    pub fn note(&self, rule: CountId, passed: bool) {
+        self.asked.push((rule, passed));
+    }
+
+    /// This request and those before it on the same connection that have not ended.
+    ///
+    /// The requests of an HTTP/1 connection are served one after the other, so the
+    /// earlier ones are done but for their last bytes, and their places pass on.
+    pub fn chain(&self) -> impl Iterator<Item = &Trip<'r>> {
+        // SAFETY: null, or a trip that has not ended: each unlinks itself when it does.
+        std::iter::successors(Some(self), |trip| unsafe { trip.earlier.get().cast::<Trip<'r>>().as_ref() })
+    }
+
+    /// The count that would stand if this request were admitted, by loads only.
+    pub fn count_with_this(&self, count: CountId) -> u32 {
+        let digest = self.client.digest.within(count);
+        let counted = self.chain().any(|trip| trip.places.iter().any(|place| place.digest == digest));
+        self.running.child.holder.count(digest) + u32::from(!counted)
+    }
+
+    /// Busy workers of this client in the scoreboard, this request's included; stops
+    /// counting once the number is passed.
+    pub fn busy_workers(&self, limit: u16) -> u32 {
+        let child = self.running.child;
+        let own = self.visitor.and_then(Visitor::slot);
+        let busy = |slot| own == Some(slot) || child.scoreboard.is_busy(crate::httpd::scoreboard::Slot(slot));
+        let found = child.identity.count(self.client.key, self.client.tag(), u32::from(limit), busy);
+        // A request without a worker of its own (HTTP/2) is still one.
+        found.max(1)
+    }
+
+    /// Takes a place in a count. `Err` is the count that it would have been.
+    pub fn take_place(&self, count: CountId, limit: Option<u16>) -> Result<(), u32> {
+        let digest = self.client.digest.within(count);
+        let holder = &self.running.child.holder;
+        if let Some(place) = self.places.iter().find(|place| place.digest == digest) {
+            let strict_enough = match (limit, place.limit) {
+                (None, _) => true,
+                (Some(limit), Some(kept)) => kept <= limit,
+                (Some(_), None) => false,
+            };
+            if strict_enough {
+                return Ok(());
+            }
+            // Counted under a wider limit before a redirect. Decision and increment
+            // are one step, so the place is asked for anew.
+            if let Some(place) = self.places.take(|place| place.digest == digest) {
+                holder.release(place.lease);
+            }
+        }
+        let passed_on = self.chain().skip(1).find_map(|trip| trip.places.take(|place| place.digest == digest));
+        if let Some(place) = passed_on {
+            self.places.push(Place { limit, ..place });
+            return Ok(());
+        }
+        match holder.acquire(&Keyed { digest, count, client: self.client.key }, limit, self.started) {
+            Acquired::Held(lease) => {
+                self.places.push(Place { digest, limit, lease: lease.keep() });
+                Ok(())
+            }
+            Acquired::Refused { count } => Err(count + 1),
+            Acquired::Untracked => Ok(()),
+        }
+    }
+
+    /// Gives every place back.
+    pub fn give_back(&self) {
+        while let Some(place) = self.places.pop() {
+            self.running.child.holder.release(place.lease);
+        }
+    }
+
+}
+
+impl OnClear for Trip<'_> {
+    fn on_clear(&self) {
+        self.give_back();
+        if let Some(visitor) = self.visitor {
+            visitor.ends(self);
+        }
+    }
+}

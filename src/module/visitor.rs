@@ -1,0 +1,135 @@
+//! Who is on a connection: the peer's key, worked out once, and the scoreboard slot
+//! in which it sits while a worker carries it.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::ptr;
+
+use super::lifecycle::{Child, Running};
+use super::trip::Trip;
+use crate::httpd::connection::Connection;
+use crate::httpd::pool::OnClear;
+use crate::limit::address::{Address, Prefix};
+use crate::limit::key::{Digest, Secret};
+
+/// A client as the rules see it.
+#[derive(Clone, Copy)]
+pub struct Client {
+    /// The full address, for people.
+    pub address: Address,
+    /// The address cut to its prefix: the key.
+    pub key: Address,
+    /// The key's digest.
+    pub digest: Digest,
+}
+
+/// What is kept for a client connection.
+pub struct Visitor {
+    child: &'static Child,
+    /// The connection's peer.
+    pub peer: Client,
+    /// Names this connection among all that ever sat in a slot.
+    owner: u64,
+    slot: Cell<Option<u32>>,
+    seated: Cell<Client>,
+    /// The newest of this connection's requests that have not ended. Under pipelining
+    /// a request is served while the one before still waits for its bytes to leave.
+    newest: Cell<*const Trip<'static>>,
+}
+
+impl Client {
+    /// The client at this address.
+    pub fn at(address: IpAddr, secret: Secret) -> Client {
+        let address = Address::from(address);
+        let key = address.masked(Prefix::default());
+        Client { address, key, digest: secret.digest(key) }
+    }
+
+    /// A byte of the digest, never 0, by which the slots are searched.
+    pub fn tag(&self) -> u8 {
+        ((self.digest.tag >> 56) as u8).max(1)
+    }
+}
+
+impl Visitor {
+    /// Notes who is on a new connection. The visitor takes its seat at once, so that a
+    /// worker whose request is not read yet counts for its TCP peer.
+    pub fn welcome(running: Running, connection: Connection<'_>) {
+        let Some(address) = connection.peer() else { return };
+        let peer = Client::at(address, running.secret());
+        let visitor: &Visitor = connection.pool().alloc(Visitor {
+            child: running.child,
+            peer,
+            owner: running.child.next_owner(),
+            slot: Cell::new(None),
+            seated: Cell::new(peer),
+            newest: Cell::new(ptr::null()),
+        });
+        connection.pool().on_clear(visitor);
+        connection.keep(super::MODULE, visitor);
+        visitor.sit_down(connection);
+    }
+
+    /// A worker carries the connection (again): the visitor sits in that worker's slot.
+    pub fn sit_down(&self, connection: Connection<'_>) {
+        let slot = connection.slot(&self.child.scoreboard).map(|slot| slot.0);
+        if slot != self.slot.get() {
+            self.get_up();
+        }
+        self.slot.set(slot);
+        self.take_seat(self.seated.get());
+    }
+
+    /// No worker carries the connection any more.
+    pub fn get_up(&self) {
+        if let Some(slot) = self.slot.take() {
+            self.child.identity.vacate(slot, self.owner);
+        }
+    }
+
+    /// The client is now known better than by its TCP peer (mod_remoteip), or it is
+    /// another one than in the connection's last request.
+    pub fn is_really(&self, client: Client) {
+        if client.key != self.seated.get().key {
+            self.take_seat(client);
+        }
+    }
+
+    fn take_seat(&self, client: Client) {
+        self.seated.set(client);
+        if let Some(slot) = self.slot.get() {
+            self.child.identity.seat(slot, self.owner, client.key, client.tag());
+        }
+    }
+
+    /// The slot in which the visitor sits.
+    pub fn slot(&self) -> Option<u32> {
+        self.slot.get()
+    }
+
+    /// A request begins; returns the one before, if it has not ended.
+    pub fn begins(&self, trip: &Trip<'_>) -> *const Trip<'static> {
+        self.newest.replace(ptr::from_ref(trip).cast())
+    }
+
+    /// A request ends.
+    pub fn ends(&self, trip: &Trip<'_>) {
+        let this = ptr::from_ref(trip).cast();
+        if ptr::eq(self.newest.get(), this) {
+            self.newest.set(trip.earlier.get());
+            return;
+        }
+        // SAFETY: null, or a trip that has not ended, since each unlinks itself here.
+        let newest = unsafe { self.newest.get().as_ref() };
+        let later = newest.into_iter().flat_map(Trip::chain).find(|later| ptr::eq(later.earlier.get(), this));
+        if let Some(later) = later {
+            later.earlier.set(trip.earlier.get());
+        }
+    }
+}
+
+impl OnClear for Visitor {
+    fn on_clear(&self) {
+        self.get_up();
+    }
+}

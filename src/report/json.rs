@@ -1,0 +1,82 @@
+//! The gauge as JSON: one object, one line, field names as in the manual.
+
+use super::snapshot::Snapshot;
+
+/// The snapshot as one JSON object without line breaks.
+pub fn json(snapshot: &Snapshot) -> String {
+    // serde_json fails on maps with keys that are no text and on failing
+    // Serialize impls; a Snapshot has neither, so this never is the other case.
+    serde_json::to_string(snapshot).unwrap_or_else(|_| String::from("{}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::*;
+    use super::json;
+
+    fn busy() -> Snapshot {
+        Snapshot {
+            version: "0.1.0".into(),
+            httpd: "Apache/2.4.71 (Debian)".into(),
+            pool: Pool { busy: 2, idle: 8 },
+            rules: vec![RuleRow {
+                rule: "MaxConnPerIP@/hoge".into(),
+                vhost: None,
+                limit: 3,
+                scope: "location".into(),
+                count: "requests".into(),
+                passed: 12,
+                refused: 1,
+            }],
+            counts: vec![CountRow {
+                rule: "MaxConnPerIP@/hoge".into(),
+                vhost: Some("localhost:8080".into()),
+                key: "127.0.0.2".into(),
+                count: 3,
+            }],
+            leases: Leases {
+                capacity: 65536,
+                held: 3,
+                ..Leases::default()
+            },
+            keys: Keys {
+                capacity: 65536,
+                used: 1,
+                held: 1,
+            },
+            reaped: Reaped {
+                pending: 4,
+                held: 5,
+                releasing: 6,
+                released: 7,
+            },
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn the_document_is_as_the_manual_shows_it() {
+        let expected = concat!(
+            r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","pool":{"busy":2,"idle":8},"#,
+            r#""rules":[{"rule":"MaxConnPerIP@/hoge","vhost":null,"limit":3,"scope":"location","#,
+            r#""count":"requests","passed":12,"refused":1}],"#,
+            r#""counts":[{"rule":"MaxConnPerIP@/hoge","vhost":"localhost:8080","key":"127.0.0.2","#,
+            r#""count":3}],"#,
+            r#""leases":{"capacity":65536,"pending":0,"held":3,"releasing":0,"released":0},"#,
+            r#""keys":{"capacity":65536,"used":1,"held":1},"#,
+            r#""evictions":0,"untracked":0,"audit_mismatches":0,"faults":0,"#,
+            r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7}}"#,
+        );
+        assert_eq!(json(&busy()), expected);
+    }
+
+    #[test]
+    fn text_from_the_configuration_cannot_leave_its_string() {
+        let mut snapshot = busy();
+        snapshot.rules[0].rule = "MaxConnPerIP@If:%{HTTP:X} == \"\n\u{1b}\"},".into();
+        let text = json(&snapshot);
+        assert!(!text.contains(char::is_control), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["rules"][0]["rule"], snapshot.rules[0].rule);
+    }
+}

@@ -1,0 +1,119 @@
+//! What the gauge shows, as plain values: copied out of shared memory once,
+//! then written by [`json`](super::json) or another writer of this floor.
+//!
+//! Field names and their order are the document that users read: a field may be
+//! added, none is renamed. All numbers are counts of things, without a unit.
+
+use serde::Serialize;
+
+/// The state of the module at one moment. Parts are read one after the other,
+/// so they agree with each other exactly only while nothing moves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Version of this module, as in Cargo.toml.
+    pub version: String,
+    /// What httpd calls itself, for example `Apache/2.4.71 (Debian)`.
+    pub httpd: String,
+    /// The workers of the server.
+    pub pool: Pool,
+    /// Every rule of the configuration that was read at start, in its order.
+    pub rules: Vec<RuleRow>,
+    /// Every count of requests that is above 0.
+    pub counts: Vec<CountRow>,
+    /// The leases: one for each place that a request holds.
+    pub leases: Leases,
+    /// The cells of the table: one for each client and count.
+    pub keys: Keys,
+    /// Keys with count 0 that made room for others, since start.
+    pub evictions: u64,
+    /// Requests admitted without being counted, since start: no lease was
+    /// free, or no key could make room.
+    pub untracked: u64,
+    /// Audits, since start, in which a count was not the sum of its leases.
+    pub audit_mismatches: u64,
+    /// Faults of the module itself that were caught, since start.
+    pub faults: u64,
+    /// What was found when places of dead children were given back, since start.
+    pub reaped: Reaped,
+}
+
+/// Workers of the whole server, by what they do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pool {
+    /// Workers that serve a connection.
+    pub busy: u64,
+    /// Workers that wait for one.
+    pub idle: u64,
+}
+
+/// One rule and what it decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleRow {
+    /// Its name, `MaxConnPerIP@/hoge`.
+    pub rule: String,
+    /// `name:port` of the virtual host that says it; none for the main server.
+    pub vhost: Option<String>,
+    /// How many a client may have, 0..=65535; 0 is no limit.
+    pub limit: u64,
+    /// `server`, `vhost` or `location`.
+    pub scope: String,
+    /// `workers` or `requests`.
+    pub count: String,
+    /// Requests that it let through, since start.
+    pub passed: u64,
+    /// Requests that it refused, since start.
+    pub refused: u64,
+}
+
+/// One client's requests in flight in one count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CountRow {
+    /// The rule's name, or `requests@server (server level)` and its like for
+    /// counts that several rules compare with.
+    pub rule: String,
+    /// `name:port` of the virtual host that it belongs to, if to one.
+    pub vhost: Option<String>,
+    /// The client: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`.
+    pub key: String,
+    /// Requests in flight, 1..=131071.
+    pub count: u64,
+}
+
+/// The leases by state, now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Leases {
+    /// How many there are, used or not.
+    pub capacity: u64,
+    /// About to be counted.
+    pub pending: u64,
+    /// Counted.
+    pub held: u64,
+    /// About to be given back.
+    pub releasing: u64,
+    /// Given back, not yet free again.
+    pub released: u64,
+}
+
+/// The cells of the table, now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Keys {
+    /// How many there are, used or not.
+    pub capacity: u64,
+    /// Those that have an owner.
+    pub used: u64,
+    /// Those with a count above 0: they are never evicted.
+    pub held: u64,
+}
+
+/// Leases of dead children, by the state in which they were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reaped {
+    /// Died between asking for a place and knowing that it had it.
+    pub pending: u64,
+    /// Died holding a place.
+    pub held: u64,
+    /// Died between giving a place back and knowing that it was gone.
+    pub releasing: u64,
+    /// Died after the place was given back.
+    pub released: u64,
+}

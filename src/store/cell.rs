@@ -1,0 +1,168 @@
+//! One count: a word that holds the number and names who changed it last.
+//!
+//! `state = count:17 | dead:1 | lease:22 | nonce:24`. Because the number and the
+//! name change in one step, whoever finds a process dead between two steps can
+//! tell whether its change happened. The lease field is the lease's index plus 1,
+//! so that memory full of zeros is a table of free cells.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::table::Keyed;
+use crate::limit::address::Address;
+use crate::limit::key::CountId;
+
+const NONCE_BITS: u32 = 24;
+const LEASE_BITS: u32 = 22;
+const DEAD: u64 = 1 << (NONCE_BITS + LEASE_BITS);
+const COUNT_SHIFT: u32 = NONCE_BITS + LEASE_BITS + 1;
+const ONE: u64 = 1 << COUNT_SHIFT;
+
+/// Nonces are taken modulo this plus one.
+pub const NONCE: u32 = (1 << NONCE_BITS) - 1;
+/// A lease names a cell in 24 bits.
+pub const MAX_CELLS: u32 = 1 << 24;
+/// A state names a lease in 22 bits, and 0 is nobody; whole chunks of 64.
+pub const MAX_LEASES: u32 = (1 << LEASE_BITS) - 64;
+/// The highest count that a state can hold.
+pub const MAX_COUNT: u32 = (1 << (u64::BITS - COUNT_SHIFT)) - 1;
+
+/// A cell's state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct State(pub u64);
+
+impl State {
+    /// How many hold a place here.
+    pub fn count(self) -> u32 {
+        (self.0 >> COUNT_SHIFT) as u32
+    }
+
+    /// Whether the cell is between two keys.
+    pub fn dead(self) -> bool {
+        self.0 & DEAD != 0
+    }
+
+    /// The lease that changed it last. Nobody is a number that no lease has.
+    pub fn lease(self) -> u32 {
+        ((self.0 >> NONCE_BITS) as u32 & ((1 << LEASE_BITS) - 1)).wrapping_sub(1)
+    }
+
+    /// Which use of that lease it was.
+    pub fn nonce(self) -> u32 {
+        self.0 as u32 & NONCE
+    }
+
+    /// Whether this very step of this lease changed it last.
+    pub fn names(self, lease: u32, nonce: u32) -> bool {
+        self.lease() == lease && self.nonce() == nonce
+    }
+
+    /// The count one higher; the caller has seen that it is under [`MAX_COUNT`].
+    pub fn up(self, lease: u32, nonce: u32) -> State {
+        State((self.0 & !(ONE - 1)) + ONE).by(lease, nonce)
+    }
+
+    /// The count one lower; the caller has seen that it is above 0.
+    pub fn down(self, lease: u32, nonce: u32) -> State {
+        State((self.0 & !(ONE - 1)) - ONE).by(lease, nonce)
+    }
+
+    /// Evicted: no key, no count, nobody named.
+    pub fn evicted(nonce: u32) -> State {
+        State(DEAD | u64::from(nonce))
+    }
+
+    /// A new key's first state.
+    pub fn fresh(nonce: u32) -> State {
+        State(u64::from(nonce))
+    }
+
+    fn by(self, lease: u32, nonce: u32) -> State {
+        State(self.0 | u64::from(lease + 1) << NONCE_BITS | u64::from(nonce))
+    }
+}
+
+/// A cell of the table; one cache line.
+#[repr(C, align(64))]
+pub struct Cell {
+    /// See [`State`].
+    pub state: AtomicU64,
+    /// The key's tag; 0 in a cell that never had a key.
+    pub tag: AtomicU64,
+    /// When a place was last taken or given back, in seconds: who goes first
+    /// when room is needed. Plain stores, in any order: only a hint.
+    pub seen: AtomicU64,
+    count: AtomicU64,
+    client: [AtomicU64; 2],
+    /// Room for the rates of this key.
+    _rates: [AtomicU64; 2],
+}
+
+impl Cell {
+    /// The state, if the cell belongs to this key: tag and state of one moment.
+    #[inline]
+    pub fn look(&self, tag: u64) -> Option<State> {
+        loop {
+            // Acquire: pairs with the Release of every change of state: what was
+            // stored before it (the tag, lease words) is seen after it.
+            let state = State(self.state.load(Acquire));
+            // Acquire: the second load of state stays behind it, and whoever
+            // sees a new tag also sees that the old state is gone.
+            if state.dead() || self.tag.load(Acquire) != tag {
+                return None;
+            }
+            if self.state.load(Relaxed) == state.0 {
+                return Some(state);
+            }
+        }
+    }
+
+    /// Replaces the state if it is still this one.
+    #[inline]
+    pub fn change(&self, from: State, to: State) -> bool {
+        // AcqRel: Release pairs with the Acquire of `look`; Acquire so that
+        // nothing of a later step moves before this one.
+        self.state
+            .compare_exchange(from.0, to.0, AcqRel, Relaxed)
+            .is_ok()
+    }
+
+    /// Notes the time of a use; a process that knows only an older time adds nothing.
+    #[inline]
+    pub fn touch(&self, now: u32) {
+        if self.seen.load(Relaxed) < u64::from(now) {
+            self.seen.store(u64::from(now), Relaxed);
+        }
+    }
+
+    /// Writes who this cell is about; only under the insert lock, while dead.
+    pub fn label(&self, key: &Keyed, now: u32) {
+        // Release: whoever reads one of these words also sees that the state
+        // before is gone, and reads again.
+        let [high, low] = key.client.words();
+        self.tag.store(key.digest.tag, Release);
+        super::step();
+        self.count.store(key.count.0, Release);
+        self.client[0].store(high, Release);
+        self.client[1].store(low, Release);
+        self.seen.store(u64::from(now), Relaxed);
+        super::step();
+    }
+
+    /// State and label of one moment; none for a cell without a key.
+    pub fn read(&self) -> Option<(State, CountId, Address)> {
+        loop {
+            let state = State(self.state.load(Acquire));
+            if state.dead() || self.tag.load(Acquire) == 0 {
+                return None;
+            }
+            let count = CountId(self.count.load(Acquire));
+            let client =
+                Address::from_words([0, 1].map(|half: usize| self.client[half].load(Acquire)));
+            // The loads above are Acquire, so this one comes last.
+            if self.state.load(Relaxed) == state.0 {
+                return Some((state, count, client));
+            }
+        }
+    }
+}

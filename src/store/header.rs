@@ -1,0 +1,64 @@
+//! The first words of the segment: what it is, its secret, the module's flags,
+//! and what it counts about itself.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// "limitipc", in the order of bytes that readers see in a dump.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"limitipc");
+
+/// What the segment counts about itself, since start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counter {
+    /// Requests admitted without being counted.
+    Untracked,
+    /// Keys that made room for others.
+    Evictions,
+    /// Counts that an audit found not to be the sum of their leases.
+    AuditMismatches,
+    /// Faults of the module that were caught.
+    Faults,
+    /// Leases of dead children found PENDING.
+    ReapedPending,
+    /// Leases of dead children found HELD.
+    ReapedHeld,
+    /// Leases of dead children found RELEASING.
+    ReapedReleasing,
+    /// Leases of dead children found RELEASED.
+    ReapedReleased,
+}
+
+/// The first words of the segment.
+#[repr(C, align(64))]
+pub struct Header {
+    /// Written last: a segment without it was never finished.
+    pub magic: AtomicU64,
+    /// See [`Layout::hash`](super::layout::Layout::hash).
+    pub layout: AtomicU64,
+    pub len: AtomicU64,
+    /// As in [`Size`](super::Size), in its order.
+    pub size: [AtomicU32; 4],
+    pub secret: [AtomicU64; 2],
+    pub flags: AtomicU32,
+    counters: [AtomicU64; 8],
+}
+
+/// The counters, for those who have no business with the rest of the header.
+#[derive(Clone, Copy)]
+pub struct Tally(&'static Header);
+
+impl Tally {
+    pub fn new(header: &'static Header) -> Self {
+        Tally(header)
+    }
+
+    /// Adds to a counter.
+    pub fn add(self, counter: Counter, number: u64) {
+        self.0.counters[counter as usize].fetch_add(number, Relaxed);
+    }
+
+    /// Reads a counter.
+    pub fn read(self, counter: Counter) -> u64 {
+        self.0.counters[counter as usize].load(Relaxed)
+    }
+}

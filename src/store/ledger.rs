@@ -1,0 +1,195 @@
+//! The rules' own counters: what each has let through and refused since start.
+//!
+//! Records are found by the rule's id, never by a number that a reload could
+//! shift. None is ever given up, so that old children go on writing to the rule
+//! that they mean; when no record is free near its place a rule has none.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::step;
+
+/// Bytes of a name that are kept.
+pub const NAME: usize = 160;
+/// Bytes of a virtual host that are kept.
+pub const VHOST: usize = 64;
+/// How far from its place a record may lie: bounds what a lookup costs.
+const REACH: u32 = 64;
+
+/// One rule.
+#[repr(C, align(64))]
+pub struct Record {
+    /// 0 while free.
+    id: AtomicU64,
+    meta: AtomicU64,
+    passed: AtomicU64,
+    refused: AtomicU64,
+    generation: AtomicU32,
+    /// 1 once the texts are whole.
+    ready: AtomicU32,
+    /// Of the name, and of the vhost plus 1 (0: none).
+    lengths: [AtomicU32; 2],
+    name: [AtomicU64; NAME / 8],
+    vhost: [AtomicU64; VHOST / 8],
+}
+
+/// The number of a record, good for as long as the segment lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct RecordIndex(pub u32);
+
+/// A rule, as read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleRecord {
+    /// The rule's id.
+    pub id: u64,
+    /// What the last caller packed.
+    pub meta: u64,
+    /// Its name, cut at 160 bytes.
+    pub name: String,
+    /// Its virtual host, cut at 64 bytes.
+    pub vhost: Option<String>,
+    /// Requests that it let through.
+    pub passed: u64,
+    /// Requests that it refused.
+    pub refused: u64,
+    /// What the last [`Ledger::touch`] said.
+    pub generation: u32,
+}
+
+/// All records.
+#[derive(Clone, Copy)]
+pub struct Ledger {
+    records: &'static [Record],
+}
+
+impl Ledger {
+    pub(super) fn new(records: &'static [Record]) -> Self {
+        Ledger { records }
+    }
+
+    /// The record of the rule with this id, made if need be, with this `meta`.
+    /// None when there is no room. An id of 0 is taken as 1; the same id must
+    /// always come with the same texts: those of the first caller stay.
+    pub fn register(
+        &self,
+        id: u64,
+        meta: u64,
+        name: &str,
+        vhost: Option<&str>,
+    ) -> Option<RecordIndex> {
+        let id = id.max(1);
+        let count = self.records.len() as u32;
+        let home = ((u128::from(id) * u128::from(count)) >> 64) as u32;
+        for i in 0..count.min(REACH) {
+            let index = (home + i) % count;
+            let record = &self.records[index as usize];
+            let owner = match record.id.load(Acquire) {
+                // A free record is claimed by its id alone: one process wins,
+                // and the loser sees whose it is.
+                0 => match record.id.compare_exchange(0, id, AcqRel, Acquire) {
+                    Ok(_) => id,
+                    Err(owner) => owner,
+                },
+                owner => owner,
+            };
+            if owner != id {
+                continue;
+            }
+            step();
+            // Acquire: pairs with the Release below.
+            if record.ready.load(Acquire) == 0 {
+                // Several may write here, and one may die: all write the same.
+                record.write(name, vhost);
+                // Release: pairs with the Acquire of `get`: the texts are whole.
+                record.ready.store(1, Release);
+            }
+            if record.meta.load(Relaxed) != meta {
+                record.meta.store(meta, Relaxed);
+            }
+            return Some(RecordIndex(index));
+        }
+        None
+    }
+
+    /// Counts a request that the rule let through.
+    #[inline]
+    pub fn passed(&self, index: RecordIndex) {
+        if let Some(record) = self.records.get(index.0 as usize) {
+            record.passed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts a request that the rule refused.
+    #[inline]
+    pub fn refused(&self, index: RecordIndex) {
+        if let Some(record) = self.records.get(index.0 as usize) {
+            record.refused.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes in which generation of the configuration the rule was last seen.
+    pub fn touch(&self, index: RecordIndex, generation: u32) {
+        if let Some(record) = self.records.get(index.0 as usize) {
+            record.generation.store(generation, Relaxed);
+        }
+    }
+
+    /// One record; none if it is free or not finished.
+    pub fn get(&self, index: RecordIndex) -> Option<RuleRecord> {
+        let record = self.records.get(index.0 as usize)?;
+        // Acquire: pairs with the Release of `register`.
+        if record.ready.load(Acquire) == 0 {
+            return None;
+        }
+        let [name, vhost] = [0, 1].map(|i: usize| record.lengths[i].load(Relaxed));
+        Some(RuleRecord {
+            id: record.id.load(Relaxed),
+            meta: record.meta.load(Relaxed),
+            name: read_text(&record.name, name),
+            vhost: vhost
+                .checked_sub(1)
+                .map(|length| read_text(&record.vhost, length)),
+            passed: record.passed.load(Relaxed),
+            refused: record.refused.load(Relaxed),
+            generation: record.generation.load(Relaxed),
+        })
+    }
+
+    /// All records that have a rule.
+    pub fn iter(&self) -> impl Iterator<Item = RuleRecord> {
+        let ledger = *self;
+        (0..self.records.len() as u32).filter_map(move |index| ledger.get(RecordIndex(index)))
+    }
+}
+
+impl Record {
+    fn write(&self, name: &str, vhost: Option<&str>) {
+        let length = write_text(&self.name, name);
+        step();
+        self.lengths[0].store(length, Relaxed);
+        let length = vhost.map_or(0, |vhost| write_text(&self.vhost, vhost) + 1);
+        step();
+        self.lengths[1].store(length, Relaxed);
+    }
+}
+
+/// Writes as much of the text as fits, whole characters only; its length.
+fn write_text(words: &[AtomicU64], text: &str) -> u32 {
+    let kept = &text[..text.floor_char_boundary(words.len() * 8)];
+    for (word, bytes) in words.iter().zip(kept.as_bytes().chunks(8)) {
+        let mut buffer = [0; 8];
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(buffer), Relaxed);
+    }
+    kept.len() as u32
+}
+
+fn read_text(words: &[AtomicU64], length: u32) -> String {
+    let bytes: Vec<u8> = words
+        .iter()
+        .flat_map(|word| word.load(Relaxed).to_le_bytes())
+        .take(length as usize)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,141 @@
+//! The segment as plain data: what the gauge, the status page and the command show.
+//!
+//! Each row is of one moment; rows are read one after the other, so sums agree
+//! only while nothing moves.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::header::Counter;
+use super::lease::{Kind, Word};
+use super::ledger::RuleRecord;
+use super::reap::Reaped;
+use super::segment::Segment;
+use crate::limit::address::Address;
+use crate::limit::key::CountId;
+
+/// One key that is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyCount {
+    /// In which count.
+    pub count: CountId,
+    /// By whom.
+    pub client: Address,
+    /// How often, at least 1.
+    pub value: u32,
+}
+
+/// The leases by state.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LeaseTally {
+    /// How many there are, used or not.
+    pub capacity: u64,
+    /// About to be counted.
+    pub pending: u64,
+    /// Counted.
+    pub held: u64,
+    /// About to be given back.
+    pub releasing: u64,
+    /// Given back, not yet free again.
+    pub released: u64,
+}
+
+/// The cells by use.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct KeyTally {
+    /// How many there are, used or not.
+    pub capacity: u64,
+    /// Those that have a key.
+    pub used: u64,
+    /// Those with a count above 0.
+    pub held: u64,
+}
+
+/// All there is to see.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// Every key with a count above 0.
+    pub counts: Vec<KeyCount>,
+    /// The leases.
+    pub leases: LeaseTally,
+    /// The keys.
+    pub keys: KeyTally,
+    /// The rules, in the order of their records.
+    pub rules: Vec<RuleRecord>,
+    /// Requests admitted without being counted.
+    pub untracked: u64,
+    /// Keys that made room for others.
+    pub evictions: u64,
+    /// Counts that an audit found wrong.
+    pub audit_mismatches: u64,
+    /// Faults that were caught.
+    pub faults: u64,
+    /// Leases of dead children, by what they were found doing.
+    pub reaped: Reaped,
+}
+
+/// Reads everything.
+pub fn read(segment: &Segment) -> Reading {
+    let (counts, keys) = read_keys(segment);
+    Reading {
+        counts,
+        leases: read_leases(segment),
+        keys,
+        rules: segment.ledger().iter().collect(),
+        untracked: segment.read(Counter::Untracked),
+        evictions: segment.read(Counter::Evictions),
+        audit_mismatches: segment.read(Counter::AuditMismatches),
+        faults: segment.read(Counter::Faults),
+        reaped: Reaped {
+            pending: segment.read(Counter::ReapedPending),
+            held: segment.read(Counter::ReapedHeld),
+            releasing: segment.read(Counter::ReapedReleasing),
+            released: segment.read(Counter::ReapedReleased),
+        },
+    }
+}
+
+fn read_keys(segment: &Segment) -> (Vec<KeyCount>, KeyTally) {
+    let cells = segment.table.cells;
+    let mut counts = Vec::new();
+    let mut tally = KeyTally {
+        capacity: cells.len() as u64,
+        ..KeyTally::default()
+    };
+    for cell in cells {
+        // Most cells have no key: one load tells.
+        if cell.state.load(Relaxed) == 0 {
+            continue;
+        }
+        let Some((state, count, client)) = cell.read() else {
+            continue;
+        };
+        tally.used += 1;
+        if state.count() > 0 {
+            tally.held += 1;
+            counts.push(KeyCount {
+                count,
+                client,
+                value: state.count(),
+            });
+        }
+    }
+    (counts, tally)
+}
+
+fn read_leases(segment: &Segment) -> LeaseTally {
+    let words = segment.table.words;
+    let mut tally = LeaseTally {
+        capacity: words.len() as u64,
+        ..LeaseTally::default()
+    };
+    for word in words {
+        match Word(word.load(Relaxed)).kind() {
+            Kind::Free => {}
+            Kind::Pending => tally.pending += 1,
+            Kind::Held => tally.held += 1,
+            Kind::Releasing => tally.releasing += 1,
+            Kind::Released => tally.released += 1,
+        }
+    }
+    tally
+}

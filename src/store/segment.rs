@@ -1,0 +1,357 @@
+//! The shared memory: made once by the parent, inherited by every child, kept
+//! over graceful restarts, gone with the last process that maps it.
+//!
+//! The only place where a pointer becomes a reference: [`array`], after checks
+//! of bounds and alignment, and only to types that are made of atomics. The
+//! memory is allocated in full at start and sealed, so that no touch of it can
+//! fail later; nothing here unmaps it, which is why references are `'static`.
+
+use std::fs::File;
+use std::mem::{align_of, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use std::{error, fmt, io};
+
+use memmap2::MmapOptions;
+
+use super::cell::Cell;
+use super::header::{Counter, Header, MAGIC, Tally};
+use super::identity::{Identity, Seat};
+use super::layout::{Layout, Region, Size};
+use super::ledger::{Ledger, Record};
+use super::lock::Lock;
+use super::table::Table;
+use crate::limit::key::Secret;
+
+/// What `ap_retained_data` keeps of a segment over a restart.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// Where it is mapped.
+    pub base: *mut u8,
+    /// Its length in bytes.
+    pub len: usize,
+    /// Its file descriptor, -1 when closed.
+    pub fd: i32,
+}
+
+/// Why a mapping is not a segment of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentError {
+    /// No address, or one that no mapping has.
+    Address,
+    /// Shorter than a header.
+    Short,
+    /// Something else, or a segment that was never finished.
+    Magic,
+    /// Sizes that no segment can have.
+    Size,
+    /// Made by a program that places its words elsewhere.
+    Layout,
+    /// Not as long as its sizes need.
+    Length,
+}
+
+/// A mapped segment. Dropping it leaves memory and descriptor as they are.
+pub struct Segment {
+    base: NonNull<u8>,
+    len: usize,
+    fd: AtomicI32,
+    size: Size,
+    secret: Secret,
+    header: &'static Header,
+    pub(super) table: Table,
+    /// Who owns each chunk of leases: 0, or a pid.
+    pub(super) owners: &'static [AtomicU32],
+    tags: &'static [AtomicU64],
+    seats: &'static [Seat],
+    records: &'static [Record],
+}
+
+// SAFETY: `base` is only copied into Parts, never read through; all other fields
+// are plain values or references to atomics (and to Lock, which is Sync itself).
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+/// Types that any bytes are a value of and that threads and processes may share.
+///
+/// # Safety
+/// Only for types that consist of atomics, or of cells that are accessed by the
+/// C library alone.
+unsafe trait Shared: Sync + 'static {}
+// SAFETY: all of these are atomics, or repr(C) structs of atomics.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: as above.
+unsafe impl Shared for Header {}
+// SAFETY: as above.
+unsafe impl Shared for Cell {}
+// SAFETY: as above.
+unsafe impl Shared for Seat {}
+// SAFETY: as above.
+unsafe impl Shared for Record {}
+// SAFETY: an atomic, and a mutex in an UnsafeCell that only pthread calls touch.
+unsafe impl Shared for Lock {}
+
+/// The array at `region` of the mapping; none if it does not lie inside of it.
+///
+/// # Safety
+/// `len` bytes from `base` are mapped, readable and writable, for as long as
+/// this process runs, and are only accessed through [`Shared`] types.
+unsafe fn array<T: Shared>(base: NonNull<u8>, len: usize, region: Region) -> Option<&'static [T]> {
+    let bytes = region.count.checked_mul(size_of::<T>())?;
+    let fits = region.offset.checked_add(bytes)? <= len;
+    let aligned = (base.as_ptr() as usize + region.offset).is_multiple_of(align_of::<T>());
+    if !fits || !aligned {
+        return None;
+    }
+    // SAFETY: the range was just checked to lie in the mapping, whose bytes live
+    // as long as the process (the caller's word); T is aligned and takes any bytes.
+    Some(unsafe {
+        std::slice::from_raw_parts(base.as_ptr().add(region.offset).cast::<T>(), region.count)
+    })
+}
+
+impl Segment {
+    /// Makes a segment: memory that is there in full, sealed, with a new secret.
+    pub fn create(size: Size) -> io::Result<Segment> {
+        let refuse = |cause| io::Error::new(io::ErrorKind::InvalidInput, cause);
+        let layout = Layout::new(size).ok_or_else(|| refuse(SegmentError::Size))?;
+        let file = sealed(layout.len as u64)?;
+        let map = MmapOptions::new().len(layout.len).map_raw(&file)?;
+        let base = NonNull::new(map.as_mut_ptr()).ok_or_else(|| refuse(SegmentError::Address))?;
+        // Never unmapped: the references below are 'static.
+        std::mem::forget(map);
+
+        // SAFETY: just mapped, shared and writable, for good.
+        let header = unsafe { header(base, layout.len) }.map_err(refuse)?;
+        let secret = secret()?;
+        for (word, value) in header.secret.iter().zip(secret.0) {
+            word.store(value, Relaxed);
+        }
+        let numbers = [size.keys, size.leases, size.slots, size.rules];
+        for (word, value) in header.size.iter().zip(numbers) {
+            word.store(value, Relaxed);
+        }
+        header.layout.store(layout.hash, Relaxed);
+        header.len.store(layout.len as u64, Relaxed);
+        // SAFETY: as above.
+        let segment = unsafe { Segment::assemble(base, layout, header) }.map_err(refuse)?;
+        for lock in segment.table.locks {
+            // SAFETY: nobody else has this memory yet.
+            unsafe { lock.init() }?;
+        }
+        segment.fd.store(file.into_raw_fd(), Relaxed);
+        // Release: pairs with the Acquire of `header`: magic means finished.
+        header.magic.store(MAGIC, Release);
+        Ok(segment)
+    }
+
+    /// What to keep for [`Segment::from_parts`].
+    pub fn parts(&self) -> Parts {
+        Parts {
+            base: self.base.as_ptr(),
+            len: self.len,
+            fd: self.fd.load(Relaxed),
+        }
+    }
+
+    /// The segment that an earlier generation made, after all checks that can be made.
+    ///
+    /// # Safety
+    /// `parts` came from [`Segment::parts`] in this process or in a parent of it
+    /// before the fork, and is still mapped.
+    pub unsafe fn from_parts(parts: Parts) -> Result<Segment, SegmentError> {
+        let base = NonNull::new(parts.base).ok_or(SegmentError::Address)?;
+        // SAFETY: mapped by `create`, by the caller's word.
+        let header = unsafe { header(base, parts.len) }?;
+        // Acquire: pairs with the Release at the end of `create`.
+        if header.magic.load(Acquire) != MAGIC {
+            return Err(SegmentError::Magic);
+        }
+        let [keys, leases, slots, rules] = [0, 1, 2, 3].map(|i| header.size[i].load(Relaxed));
+        let layout = Layout::new(Size {
+            keys,
+            leases,
+            slots,
+            rules,
+        })
+        .ok_or(SegmentError::Size)?;
+        if header.layout.load(Relaxed) != layout.hash {
+            return Err(SegmentError::Layout);
+        }
+        if parts.len != layout.len || header.len.load(Relaxed) != layout.len as u64 {
+            return Err(SegmentError::Length);
+        }
+        // SAFETY: as above, and as long as its layout needs.
+        let segment = unsafe { Segment::assemble(base, layout, header) }?;
+        segment.fd.store(parts.fd, Relaxed);
+        Ok(segment)
+    }
+
+    /// # Safety
+    /// As [`array`], for `layout.len` bytes.
+    unsafe fn assemble(
+        base: NonNull<u8>,
+        layout: Layout,
+        header: &'static Header,
+    ) -> Result<Segment, SegmentError> {
+        macro_rules! array {
+            ($region:ident) => {
+                // SAFETY: handed through from the caller.
+                unsafe { array(base, layout.len, layout.$region) }.ok_or(SegmentError::Length)?
+            };
+        }
+        Ok(Segment {
+            base,
+            len: layout.len,
+            fd: AtomicI32::new(-1),
+            size: layout.size,
+            secret: Secret([0, 1].map(|half: usize| header.secret[half].load(Relaxed))),
+            header,
+            table: Table {
+                cells: array!(cells),
+                words: array!(words),
+                locks: array!(locks),
+                tally: Tally::new(header),
+            },
+            owners: array!(owners),
+            tags: array!(tags),
+            seats: array!(seats),
+            records: array!(records),
+        })
+    }
+
+    /// Its sizes, rounded as [`Size`] says.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The secret of the keyed hash, drawn when the segment was made.
+    pub fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// Closes the descriptor and keeps the mapping: children need no more.
+    pub fn close_fd(&self) {
+        let fd = self.fd.swap(-1, Relaxed);
+        if fd >= 0 {
+            // SAFETY: `swap` gave this descriptor to us alone, and it is open:
+            // it came from `create`, or from `parts` by the caller's word.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+
+    /// The module's flags: one relaxed load.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.header.flags.load(Relaxed)
+    }
+
+    /// Sets these bits and leaves the others.
+    pub fn raise(&self, bits: u32) {
+        self.header.flags.fetch_or(bits, Relaxed);
+    }
+
+    /// Sets all bits at once.
+    pub fn set_flags(&self, bits: u32) {
+        self.header.flags.store(bits, Relaxed);
+    }
+
+    /// Adds to a counter. The store keeps its own; callers add [`Counter::Faults`].
+    pub fn add(&self, counter: Counter, number: u64) {
+        self.table.tally.add(counter, number);
+    }
+
+    /// Reads a counter.
+    pub fn read(&self, counter: Counter) -> u64 {
+        self.table.tally.read(counter)
+    }
+
+    /// Who sits in which scoreboard slot.
+    pub fn identity(&self) -> Identity<'static> {
+        Identity::new(self.tags, self.seats)
+    }
+
+    /// The rules' own counters.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(self.records)
+    }
+}
+
+/// # Safety
+/// As [`array`].
+unsafe fn header(base: NonNull<u8>, len: usize) -> Result<&'static Header, SegmentError> {
+    if len < size_of::<Header>() {
+        return Err(SegmentError::Short);
+    }
+    let region = Region {
+        offset: 0,
+        count: 1,
+    };
+    // SAFETY: handed through from the caller.
+    let headers = unsafe { array::<Header>(base, len, region) };
+    headers
+        .and_then(<[Header]>::first)
+        .ok_or(SegmentError::Address)
+}
+
+/// A memfd of this length whose pages all exist and whose size cannot change.
+fn sealed(len: u64) -> io::Result<File> {
+    let check = |result: libc::c_int| match result {
+        -1 => Err(io::Error::last_os_error()),
+        other => Ok(other),
+    };
+    // SAFETY: the name is a C string; the call touches nothing else.
+    let fd = check(unsafe {
+        libc::memfd_create(
+            c"limitipconn".as_ptr(),
+            libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING,
+        )
+    })?;
+    // SAFETY: a new descriptor that is ours alone.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    file.set_len(len)?;
+    let bytes = libc::off_t::try_from(len).map_err(io::Error::other)?;
+    // SAFETY: plain system calls on a descriptor that is open here. fallocate
+    // says now what a later touch would say by SIGBUS: that memory is short.
+    unsafe {
+        check(libc::fallocate(file.as_raw_fd(), 0, 0, bytes))?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        check(libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
+    }
+    Ok(file)
+}
+
+/// Sixteen random bytes from the kernel.
+fn secret() -> io::Result<Secret> {
+    let mut bytes = [0u8; 16];
+    // SAFETY: the buffer is ours and as long as said. Up to 256 bytes come at once.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    match usize::try_from(got) {
+        Ok(16) => {
+            let value = u128::from_ne_bytes(bytes);
+            Ok(Secret([(value >> 64) as u64, value as u64]))
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SegmentError::Address => "the shared memory has no usable address",
+            SegmentError::Short => "the shared memory is shorter than its header",
+            SegmentError::Magic => "the memory is not a finished segment of this module",
+            SegmentError::Size => "no shared memory can have these sizes",
+            SegmentError::Layout => "the shared memory was laid out by another version",
+            SegmentError::Length => "the shared memory is not as long as its sizes need",
+        })
+    }
+}
+
+impl error::Error for SegmentError {}

@@ -1,0 +1,132 @@
+//! The rules' records.
+
+use super::processes::{End, fork};
+use super::*;
+
+fn sized(rules: u32) -> Segment {
+    segment(Size { rules, ..SMALL })
+}
+
+/// Ids that are spread as hashes are.
+fn id(n: u64) -> u64 {
+    n.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[test]
+fn a_rule_is_found_again_by_its_id_and_keeps_its_counters() {
+    let segment = sized(8);
+    let ledger = segment.ledger();
+    let hoge = ledger
+        .register(id(1), 3, "MaxConnPerIP@/hoge", None)
+        .unwrap();
+    let fuga = ledger
+        .register(id(2), 5, "MaxConnPerIP@/fuga", Some("localhost:8080"))
+        .unwrap();
+    ledger.passed(hoge);
+    ledger.passed(hoge);
+    ledger.refused(fuga);
+    // As after a reload with another number.
+    assert_eq!(
+        ledger.register(id(1), 4, "MaxConnPerIP@/hoge", None),
+        Some(hoge)
+    );
+    ledger.touch(hoge, 2);
+    let mut rules: Vec<RuleRecord> = ledger.iter().collect();
+    rules.sort_by_key(|rule| rule.meta);
+    let [first, second] = rules.as_slice() else {
+        panic!("two rules, not {rules:?}")
+    };
+    assert_eq!(
+        (first.id, first.meta, first.passed, first.refused),
+        (id(1), 4, 2, 0)
+    );
+    assert_eq!(
+        (first.name.as_str(), first.vhost.as_deref()),
+        ("MaxConnPerIP@/hoge", None)
+    );
+    assert_eq!(first.generation, 2);
+    assert_eq!((second.id, second.passed, second.refused), (id(2), 0, 1));
+    assert_eq!(second.vhost.as_deref(), Some("localhost:8080"));
+    assert_eq!(read(&segment).rules.len(), 2);
+}
+
+#[test]
+fn a_full_ledger_says_so_and_known_rules_stay() {
+    let segment = sized(8);
+    let ledger = segment.ledger();
+    let made: Vec<RecordIndex> = (1..=8)
+        .map(|n| ledger.register(id(n), n, "rule", None).unwrap())
+        .collect();
+    assert_eq!(ledger.register(id(9), 9, "one too many", None), None);
+    for (n, index) in (1..).zip(made) {
+        assert_eq!(ledger.register(id(n), n, "rule", None), Some(index));
+    }
+    assert_eq!(sized(0).ledger().register(id(1), 1, "rule", None), None);
+}
+
+#[test]
+fn long_texts_are_cut_between_characters() {
+    let segment = sized(8);
+    let ledger = segment.ledger();
+    let name = "é".repeat(100); // 200 bytes: 160 fit, which is 80 of them.
+    let vhost = format!("x{}", "é".repeat(50)); // An odd place: one byte stays unused.
+    let index = ledger.register(id(1), 0, &name, Some(&vhost)).unwrap();
+    let rule = ledger.get(index).unwrap();
+    assert_eq!(rule.name, "é".repeat(80));
+    assert_eq!(rule.vhost, Some(format!("x{}", "é".repeat(31))));
+    let index = ledger.register(id(2), 0, "", Some("")).unwrap();
+    let rule = ledger.get(index).unwrap();
+    assert_eq!((rule.name.as_str(), rule.vhost.as_deref()), ("", Some("")));
+}
+
+#[test]
+fn all_who_register_a_rule_at_once_get_the_same_record() {
+    let segment = sized(64);
+    let ledger = segment.ledger();
+    let barrier = std::sync::Barrier::new(4);
+    let indexes: Vec<Vec<RecordIndex>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let register = |n| {
+                        barrier.wait();
+                        let index = ledger
+                            .register(id(n), n, &format!("rule {n}"), None)
+                            .unwrap();
+                        assert_eq!(ledger.get(index).unwrap().name, format!("rule {n}"));
+                        ledger.passed(index);
+                        index
+                    };
+                    (1..=64).map(register).collect()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(indexes.iter().all(|of_one| *of_one == indexes[0]));
+    assert!(ledger.iter().all(|rule| rule.passed == 4));
+}
+
+#[test]
+fn a_record_whose_writer_was_killed_is_finished_by_the_next() {
+    for k in 1..=3 {
+        let segment = sized(8);
+        let ledger = segment.ledger();
+        let end = fork(|| {
+            steps::die_at(k);
+            ledger.register(id(1), 7, "MaxConnPerIP@/hoge", Some("a:80"));
+            0
+        })
+        .wait();
+        assert_eq!(end, End::Killed);
+        assert_eq!(ledger.iter().count(), 0, "nobody reads half a text");
+        let index = ledger
+            .register(id(1), 7, "MaxConnPerIP@/hoge", Some("a:80"))
+            .unwrap();
+        assert_eq!(ledger.get(index).unwrap().name, "MaxConnPerIP@/hoge");
+        assert_eq!(ledger.iter().count(), 1);
+    }
+}

@@ -1,0 +1,110 @@
+//! Tests of the store: against the oracle, by threads, by processes that are
+//! killed between any two steps, and at random.
+//!
+//! Forked children allocate nothing, print nothing and end by `_exit`: the test
+//! program has other threads, which do not exist in the child.
+
+use std::time::Duration;
+
+use super::layout::BUCKET;
+use super::*;
+use crate::limit::address::Address;
+use crate::limit::key::{CountId, Digest};
+
+mod full;
+mod identity;
+mod kills;
+mod ledger;
+mod processes;
+mod random_kills;
+mod segment;
+mod sequences;
+pub(super) mod steps;
+mod threads;
+
+const SMALL: Size = Size {
+    keys: 128,
+    leases: 256,
+    slots: 16,
+    rules: 8,
+};
+
+/// A segment whose descriptor is closed: tests make thousands.
+fn segment(size: Size) -> Segment {
+    let segment = Segment::create(size).expect("memory for a test");
+    segment.close_fd();
+    segment
+}
+
+/// A holder that waits for locks as long as a loaded machine needs, so that no
+/// test depends on how fast the machine is.
+fn holder(segment: &Segment, pid: u32) -> Holder {
+    Holder::new(segment, pid).with_patience(Duration::from_secs(60))
+}
+
+/// Key number `n` in `bucket` of a table of `buckets`.
+fn key_in(bucket: u64, buckets: u64, n: u64) -> Keyed {
+    let wide = (u128::from(bucket) << 64).div_ceil(u128::from(buckets));
+    Keyed {
+        digest: Digest {
+            tag: (n + 1) * buckets + bucket,
+            place: wide as u64 + n % BUCKET as u64,
+        },
+        count: CountId(n / 2),
+        client: Address::from_words([bucket, n]),
+    }
+}
+
+/// Key number `n` of the first bucket of a SMALL table.
+fn key(n: u64) -> Keyed {
+    key_in(0, 16, n)
+}
+
+#[track_caller]
+fn held(acquired: Acquired<'_>) -> Lease<'_> {
+    match acquired {
+        Acquired::Held(lease) => lease,
+        other => panic!("not held but {other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(acquired: Acquired<'_>) -> u32 {
+    match acquired {
+        Acquired::Refused { count } => count,
+        other => panic!("not refused but {other:?}"),
+    }
+}
+
+/// Nothing is held, nothing is half done, the books agree.
+#[track_caller]
+fn assert_quiet(segment: &Segment) {
+    let reading = read(segment);
+    assert_eq!(reading.counts, []);
+    let LeaseTally {
+        capacity: _,
+        pending,
+        held,
+        releasing,
+        released,
+    } = reading.leases;
+    assert_eq!([pending, held, releasing, released], [0; 4]);
+    assert_sound(segment);
+}
+
+/// The books agree, no fault was found, and no key has two cells (invariant 7).
+#[track_caller]
+fn assert_sound(segment: &Segment) {
+    assert_eq!(audit(segment), 0, "the audit found a mismatch");
+    assert_eq!(segment.read(Counter::Faults), 0);
+    use std::sync::atomic::Ordering::Acquire;
+    for bucket in segment.table.cells.chunks(BUCKET) {
+        let live = bucket.iter().filter(|cell| cell.read().is_some());
+        let mut tags: Vec<u64> = live.map(|cell| cell.tag.load(Acquire)).collect();
+        tags.sort_unstable();
+        assert!(
+            tags.windows(2).all(|pair| pair[0] != pair[1]),
+            "a key has two cells: {tags:?}"
+        );
+    }
+}

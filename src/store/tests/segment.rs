@@ -1,0 +1,195 @@
+//! The segment itself: its memory, its seal, and what is refused as one.
+
+use std::error::Error;
+use std::io;
+
+use super::*;
+
+#[test]
+fn sizes_are_rounded_up() {
+    let segment = segment(Size {
+        keys: 9,
+        leases: 65,
+        slots: 3,
+        rules: 1,
+    });
+    assert_eq!(
+        segment.size(),
+        Size {
+            keys: 16,
+            leases: 128,
+            slots: 3,
+            rules: 1
+        }
+    );
+    assert_eq!(read(&segment).keys.capacity, 16);
+    assert_eq!(read(&segment).leases.capacity, 128);
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    for size in [
+        Size { keys: 0, ..SMALL },
+        Size {
+            keys: (1 << 24) + 1,
+            ..SMALL
+        },
+        Size { leases: 0, ..SMALL },
+        Size {
+            leases: 1 << 22,
+            ..SMALL
+        },
+        Size {
+            keys: u32::MAX,
+            leases: u32::MAX,
+            slots: u32::MAX,
+            rules: u32::MAX,
+        },
+    ] {
+        let error = Segment::create(size).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(error.to_string(), SegmentError::Size.to_string());
+    }
+}
+
+#[test]
+fn the_memory_is_there_and_its_size_is_sealed() {
+    let segment = Segment::create(SMALL).unwrap();
+    let Parts { fd, len, .. } = segment.parts();
+    // SAFETY: system calls on an open descriptor; `stat` is written by fstat.
+    let (truncated, grown, stat, cloexec) = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &mut stat);
+        let truncated = libc::ftruncate(fd, 0);
+        let grown = libc::ftruncate(fd, 1 << 20);
+        (truncated, grown, stat, libc::fcntl(fd, libc::F_GETFD))
+    };
+    assert_eq!((truncated, grown), (-1, -1));
+    assert_eq!(stat.st_size as usize, len);
+    assert!(
+        stat.st_blocks as usize * 512 >= len,
+        "a page may be missing later"
+    );
+    assert_eq!(cloexec & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+    segment.close_fd();
+}
+
+#[test]
+fn children_close_the_descriptor_and_keep_the_mapping() {
+    let segment = Segment::create(SMALL).unwrap();
+    assert!(segment.parts().fd >= 0);
+    segment.close_fd();
+    segment.close_fd();
+    assert_eq!(segment.parts().fd, -1);
+    drop(held(holder(&segment, 1).acquire(&key(0), Some(1), 0)));
+    assert_quiet(&segment);
+}
+
+#[test]
+fn graceful_keeps_everything() {
+    let before = segment(SMALL);
+    let old = holder(&before, 1);
+    let place = held(old.acquire(&key(0), Some(2), 0));
+    before.raise(0b101);
+    before.add(Counter::Faults, 3);
+    // SAFETY: the parts of a segment that is mapped.
+    let after = unsafe { Segment::from_parts(before.parts()) }.unwrap();
+    assert_eq!(after.size(), before.size());
+    assert_eq!(after.secret().0, before.secret().0);
+    assert_eq!(after.flags(), 0b101);
+    assert_eq!(after.read(Counter::Faults), 3);
+    let new = holder(&after, 2);
+    assert_eq!(new.count(key(0).digest), 1);
+    let second = held(new.acquire(&key(0), Some(2), 0));
+    assert_eq!(refused(old.acquire(&key(0), Some(2), 0)), 2);
+    drop((place, second));
+    assert_eq!(read(&after).counts, []);
+    after.set_flags(0);
+    assert_eq!(before.flags(), 0);
+}
+
+#[test]
+fn every_segment_has_its_own_secret() {
+    assert_ne!(segment(SMALL).secret().0, segment(SMALL).secret().0);
+}
+
+#[test]
+fn what_is_no_segment_of_ours_is_refused() {
+    let segment = segment(SMALL);
+    let parts = segment.parts();
+    let words = parts.base.cast::<u64>();
+    let open = |parts| {
+        // SAFETY: mapped memory, if at all; what is wrong with it is the test.
+        match unsafe { Segment::from_parts(parts) } {
+            Ok(_) => None,
+            Err(error) => Some(error),
+        }
+    };
+    assert_eq!(open(parts), None);
+    // SAFETY: within the mapping, or not read.
+    let odd = unsafe { parts.base.add(1) };
+    for (broken, expected) in [
+        (
+            Parts {
+                base: std::ptr::null_mut(),
+                ..parts
+            },
+            SegmentError::Address,
+        ),
+        (
+            Parts {
+                base: odd,
+                len: parts.len - 1,
+                ..parts
+            },
+            SegmentError::Address,
+        ),
+        (Parts { len: 8, ..parts }, SegmentError::Short),
+        (
+            Parts {
+                len: parts.len - 64,
+                ..parts
+            },
+            SegmentError::Length,
+        ),
+        (
+            Parts {
+                len: parts.len + 64,
+                ..parts
+            },
+            SegmentError::Length,
+        ),
+    ] {
+        assert_eq!(open(broken), Some(expected));
+    }
+    // Magic, layout hash, length, keys with leases, slots with rules: a bit each.
+    let wrong = [
+        (0, 1, SegmentError::Magic),
+        (1, 1, SegmentError::Layout),
+        (2, 64, SegmentError::Length),
+        (3, u64::MAX, SegmentError::Size),
+        (4, 1, SegmentError::Layout),
+    ];
+    for (word, flip, expected) in wrong {
+        // SAFETY: the header's first words, which nobody else uses now.
+        let (at, value) = unsafe { (words.add(word), words.add(word).read()) };
+        // SAFETY: as above.
+        unsafe { at.write(value ^ flip) };
+        assert_eq!(open(parts), Some(expected), "word {word}");
+        // SAFETY: as above.
+        unsafe { at.write(value) };
+    }
+    assert_eq!(open(parts), None);
+}
+
+#[test]
+fn errors_are_lower_case_sentences_without_a_full_stop() {
+    use SegmentError::{Address, Layout, Length, Magic, Short, Size};
+    for error in [Address, Short, Magic, Size, Layout, Length] {
+        let text = (&error as &dyn Error).to_string();
+        assert!(
+            text.starts_with(char::is_lowercase) && !text.ends_with('.'),
+            "{text}"
+        );
+    }
+}

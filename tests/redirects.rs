@@ -1,0 +1,407 @@
+//! No way around a rule, and no request that one rule counts twice.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use support::{Client, Httpd, Mpm, Response, Setup, on_every_mpm};
+
+on_every_mpm!(
+    other_spellings_of_a_path_are_the_same_place,
+    satisfy_any_lets_nobody_past,
+    cache_hit_is_under_the_server_rule,
+    page_with_ten_includes_counts_once,
+);
+
+/// One request at a time in /hoge, and nothing else limited.
+const ONE: &str = "<Location /hoge>\n MaxConnPerIP 1 scope=location\n</Location>\n";
+
+/// As [`ONE`], but by the file that is served: some rewrites do not change the URI.
+const ONE_ON_DISK: &str =
+    "<Directory ${DOCROOT}/hoge>\n MaxConnPerIP 1 scope=location\n</Directory>\n";
+
+/// While /hoge is full, `ask` must be refused; when it is free, `ask` must get there.
+#[track_caller]
+fn no_way_around(setup: Setup, ask: impl Fn(&Client) -> Response) {
+    let httpd = setup.expect_refusals().start();
+    let client = httpd.client("127.0.0.2");
+    let served = ask(&client);
+    assert_eq!(
+        (served.status, served.text().as_str()),
+        (200, "started\nended\n"),
+        "the way leads there: {served:?}"
+    );
+    httpd.wait_for(|gauge| gauge.total() == 0);
+    let held = client.hold("/hoge/hold.cgi");
+    let refused = ask(&client);
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(!refused.text().contains("started"), "{refused:?}");
+    drop(held);
+    httpd.wait_for(|gauge| gauge.total() == 0);
+    assert_eq!(ask(&client).status, 200);
+    httpd.wait_for(|gauge| gauge.total() == 0);
+}
+
+fn other_spellings_of_a_path_are_the_same_place(mpm: Mpm) {
+    let httpd = Httpd::on(mpm).expect_refusals().conf(ONE).start();
+    let client = httpd.client("127.0.0.2");
+    let spellings = [
+        "/hoge/hello.cgi",
+        "//hoge/hello.cgi",
+        "/hoge//hello.cgi",
+        "/./hoge/hello.cgi",
+        "/hoge/./hello.cgi",
+        "/%68oge/hello.cgi",
+        "/fuga/../hoge/hello.cgi",
+        "/hoge/hello.cgi?query",
+        "/hoge/hello.cgi/path/info",
+        "http://localhost/hoge/hello.cgi",
+    ];
+    for path in spellings {
+        assert_eq!(client.status(path), 200, "{path}");
+        httpd.wait_for(|gauge| gauge.total() == 0);
+    }
+    let _held = client.hold("/hoge/hold.cgi");
+    for path in spellings {
+        assert_eq!(client.status(path), 503, "{path}");
+    }
+}
+
+/// Under `Satisfy Any` good credentials overrule what access_checker said.
+fn satisfy_any_lets_nobody_past(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .load(&["access_compat", "auth_basic", "authn_file", "authz_user"])
+        .expect_refusals()
+        // The password is "secret".
+        .file("../passwords", "anna:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n")
+        .conf(
+            "<Location /hoge>
+                 MaxConnPerIP 1 scope=location
+                 AuthType Basic
+                 AuthName area
+                 AuthUserFile ${TMP}/passwords
+                 Require valid-user
+                 Order deny,allow
+                 Deny from all
+                 Satisfy Any
+             </Location>",
+        )
+        .start();
+    let stranger = httpd.client("127.0.0.2");
+    let anna = stranger
+        .clone()
+        .header("Authorization", "Basic YW5uYTpzZWNyZXQ=");
+    assert_eq!(stranger.status("/hoge/hello.cgi"), 401);
+    assert_eq!(anna.status("/hoge/hello.cgi"), 200);
+    httpd.wait_for(|gauge| gauge.total() == 0);
+    let held = anna.hold("/hoge/hold.cgi");
+    assert_eq!(anna.status("/hoge/hello.cgi"), 503);
+    drop(held);
+    httpd.wait_for(|gauge| gauge.total() == 0);
+    assert_eq!(anna.status("/hoge/hello.cgi"), 200);
+}
+
+#[test]
+fn directory_index_is_no_way_around() {
+    let setup = Httpd::on(Mpm::Event).conf("DirectoryIndex hold.cgi").conf(
+        "<Location /hoge/hold.cgi>
+             MaxConnPerIP 1 scope=location
+         </Location>",
+    );
+    no_way_around(setup, |client| client.get("/hoge/"));
+}
+
+#[test]
+fn fallback_resource_is_no_way_around() {
+    let conf = "<Directory ${DOCROOT}/fuga>\n FallbackResource /hoge/hold.cgi\n</Directory>";
+    no_way_around(Httpd::on(Mpm::Event).conf(ONE).conf(conf), |client| {
+        client.get("/fuga/nothing")
+    });
+}
+
+#[test]
+fn rewrite_in_a_directory_is_no_way_around() {
+    let conf = "<Directory ${DOCROOT}/fuga>\n RewriteEngine On\n RewriteRule ^go$ /hoge/hold.cgi\n</Directory>";
+    no_way_around(
+        Httpd::on(Mpm::Event)
+            .load(&["rewrite"])
+            .conf(ONE)
+            .conf(conf),
+        |client| client.get("/fuga/go"),
+    );
+}
+
+#[test]
+fn rewrite_of_the_server_is_no_way_around() {
+    let through = "RewriteEngine On\nRewriteRule ^/go$ /hoge/hold.cgi [PT]";
+    no_way_around(
+        Httpd::on(Mpm::Event)
+            .load(&["rewrite"])
+            .conf(ONE)
+            .conf(through),
+        |client| client.get("/go"),
+    );
+    let to_file = "RewriteEngine On\nRewriteRule ^/go$ /hoge/hold.cgi";
+    no_way_around(
+        Httpd::on(Mpm::Event)
+            .load(&["rewrite"])
+            .conf(ONE_ON_DISK)
+            .conf(to_file),
+        |client| client.get("/go"),
+    );
+}
+
+#[test]
+fn alias_is_no_way_around_a_directory() {
+    let conf = "Alias /other ${DOCROOT}/hoge";
+    no_way_around(
+        Httpd::on(Mpm::Event).conf(ONE_ON_DISK).conf(conf),
+        |client| client.get("/other/hold.cgi"),
+    );
+}
+
+#[test]
+fn action_handler_is_no_way_around() {
+    let conf =
+        "Action through /hoge/hold.cgi virtual\n<Location /fuga>\n SetHandler through\n</Location>";
+    no_way_around(
+        Httpd::on(Mpm::Event)
+            .load(&["actions"])
+            .conf(ONE)
+            .conf(conf),
+        |client| client.get("/fuga/small.txt"),
+    );
+}
+
+#[test]
+fn error_document_of_another_error_is_no_way_around() {
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf(ONE)
+        .conf("ErrorDocument 404 /hoge/hold.cgi")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let served = client.get("/nothing");
+    assert_eq!(
+        (served.status, served.text().as_str()),
+        (404, "started\nended\n")
+    );
+    httpd.wait_for(|gauge| gauge.total() == 0);
+    let held = client.hold("/hoge/hold.cgi");
+    let refused = client.get("/nothing");
+    assert!(
+        !refused.text().contains("started"),
+        "the script of a 404 ran past its limit: {refused:?}"
+    );
+    assert_eq!(httpd.gauge().refused("MaxConnPerIP@/hoge"), 1);
+    drop(held);
+    httpd.wait_for(|gauge| gauge.total() == 0);
+    assert!(client.get("/nothing").text().contains("started"));
+}
+
+/// What was taken before a redirect stays taken, and both places are asked.
+#[test]
+fn redirect_holds_both_places() {
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf(ONE)
+        .conf("<Location /fuga>\n MaxConnPerIP 2 scope=location\n</Location>")
+        .conf("<Directory ${DOCROOT}/fuga>\n FallbackResource /hoge/hold.cgi\n</Directory>")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let held = client.hold("/fuga/nothing");
+    let gauge = httpd.gauge();
+    let counts =
+        ["MaxConnPerIP@/hoge", "MaxConnPerIP@/fuga"].map(|rule| gauge.count_of(rule, "127.0.0.2"));
+    assert_eq!(counts, [1, 1], "{gauge:?}");
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+    assert_eq!(client.status("/fuga/small.txt"), 200);
+    drop(held);
+    httpd.wait_for(|gauge| gauge.total() == 0);
+}
+
+/// A server with a cache that is asked before all directory rules.
+fn with_cache(mpm: Mpm, quick: &str) -> Setup {
+    let setup = Httpd::on(mpm)
+        .load(&["cache", "cache_disk", "headers"])
+        .big_file("hoge/big.bin", 20 << 20)
+        .conf(
+            "CacheRoot ${TMP}/cache
+             CacheEnable disk /hoge
+             CacheMaxFileSize 30000000
+             CacheHeader On
+             CacheIgnoreNoLastMod On
+             Header set Cache-Control max-age=600",
+        )
+        .conf(&format!("CacheQuickHandler {quick}"));
+    let cache = setup.dir().join("cache");
+    fs::create_dir(&cache).expect("create the cache");
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777))
+        .expect("let the children write to the cache");
+    setup
+}
+
+/// Fills the cache, and makes sure that it is used.
+fn warm(httpd: &Httpd) {
+    let filler = httpd.client("127.0.0.77");
+    support::wait_until(support::DEADLINE, || {
+        let answer = filler.get("/hoge/big.bin");
+        assert_eq!(answer.body.len(), 20 << 20);
+        let from_cache = answer
+            .header("x-cache")
+            .is_some_and(|text| text.starts_with("HIT"));
+        if from_cache {
+            Ok(())
+        } else {
+            Err(answer.headers)
+        }
+    });
+    httpd.wait_for_quiet();
+}
+
+fn cache_hit_is_under_the_server_rule(mpm: Mpm) {
+    for rule in ["MaxConnPerIP 3 count=requests", "MaxConnPerIP 3"] {
+        let httpd = with_cache(mpm, "On").expect_refusals().conf(rule).start();
+        warm(&httpd);
+        let client = httpd.client("127.0.0.2");
+        // What event delivers without a worker, count=workers does not see.
+        if rule == "MaxConnPerIP 3" && mpm == Mpm::Event {
+            continue;
+        }
+        let held = [(); 3].map(|()| client.read_slowly("/hoge/big.bin"));
+        assert!(held.iter().all(|request| {
+            request
+                .head()
+                .header("x-cache")
+                .is_some_and(|x| x.starts_with("HIT"))
+        }));
+        assert_eq!(client.status("/hoge/big.bin"), 503, "{rule}");
+        drop(held);
+        httpd.wait_for_quiet();
+    }
+}
+
+/// C06: the quick handler answers before Location is known, and the start says so; without it
+/// the rule holds for hits too, and the place is free at the end of a cached response.
+#[test]
+fn location_rule_and_cache() {
+    let quick = with_cache(Mpm::Event, "On").conf(ONE).configtest();
+    assert_eq!(quick.code, 0, "{quick:?}");
+    assert!(
+        quick.stderr.contains("limitipconn(208): ") && quick.stderr.contains("CacheQuickHandler"),
+        "{quick:?}"
+    );
+
+    let rule = "<Location /hoge>\n MaxConnPerIP 3 scope=location\n</Location>";
+    let httpd = with_cache(Mpm::Event, "Off")
+        .expect_refusals()
+        .conf(rule)
+        .start();
+    warm(&httpd);
+    let client = httpd.client("127.0.0.2");
+    let held = [(); 3].map(|()| client.read_slowly("/hoge/big.bin"));
+    assert!(held.iter().all(|request| {
+        request
+            .head()
+            .header("x-cache")
+            .is_some_and(|x| x.starts_with("HIT"))
+    }));
+    assert_eq!(client.status("/hoge/big.bin"), 503);
+    drop(held);
+    httpd.wait_for_within(support::A_SECOND, |gauge| gauge.total() == 0);
+}
+
+/// Pages of server-side includes.
+const INCLUDES: &str = "<Directory ${DOCROOT}>
+    Options +Includes
+    AddType text/html .shtml
+    AddOutputFilter INCLUDES .shtml
+</Directory>";
+
+fn page_with_ten_includes_counts_once(mpm: Mpm) {
+    let page = "<!--#include virtual=\"part.html\"-->\n".repeat(9)
+        + "<!--#include virtual=\"hello.cgi\"-->\n";
+    let httpd = Httpd::on(mpm)
+        .load(&["include"])
+        .conf(ONE)
+        .conf(INCLUDES)
+        .file("hoge/page.shtml", page)
+        .file("hoge/part.html", "part\n")
+        .start();
+    let answer = httpd.client("127.0.0.2").get("/hoge/page.shtml");
+    assert_eq!(answer.status, 200);
+    let text = answer.text();
+    assert_eq!(
+        (text.matches("part").count(), text.matches("hello").count()),
+        (9, 1),
+        "{text}"
+    );
+    let gauge = httpd.wait_for_quiet();
+    assert_eq!(gauge.passed("MaxConnPerIP@/hoge"), 1, "{gauge:?}");
+}
+
+#[test]
+fn include_from_a_full_place_shows_the_error_of_includes() {
+    let httpd = Httpd::on(Mpm::Event)
+        .load(&["include"])
+        .expect_refusals()
+        .expect_log("unable to include")
+        .conf(ONE)
+        .conf(INCLUDES)
+        .file(
+            "page.shtml",
+            "before\n<!--#include virtual=\"/hoge/hello.cgi\"-->\nafter\n",
+        )
+        .start();
+    let client = httpd.client("127.0.0.2");
+    assert!(client.get("/page.shtml").text().contains("hello"));
+    httpd.wait_for_quiet();
+    let _held = client.hold("/hoge/hold.cgi");
+    let page = client.get("/page.shtml");
+    assert_eq!(page.status, 200);
+    let text = page.text();
+    assert!(
+        text.contains("before") && text.contains("after") && !text.contains("hello"),
+        "{text}"
+    );
+    assert!(
+        text.contains("error occurred while processing this directive"),
+        "{text}"
+    );
+}
+
+#[test]
+fn multiviews_count_once() {
+    let conf = "<Directory ${DOCROOT}/hoge>\n Options +MultiViews\n</Directory>";
+    let httpd = Httpd::on(Mpm::Event)
+        .load(&["negotiation"])
+        .conf(ONE)
+        .conf(conf)
+        .file("hoge/doc.html", "doc\n")
+        .file("hoge/doc.txt", "doc\n")
+        .file("hoge/doc.xml", "doc\n")
+        .start();
+    for _ in 0..3 {
+        assert_eq!(httpd.client("127.0.0.2").get("/hoge/doc").text(), "doc\n");
+        httpd.wait_for_quiet();
+    }
+    assert_eq!(httpd.gauge().passed("MaxConnPerIP@/hoge"), 3);
+}
+
+#[test]
+fn index_of_a_directory_counts_once() {
+    let mut setup = Httpd::on(Mpm::Event)
+        .load(&["autoindex"])
+        .conf(ONE)
+        .conf("<Directory ${DOCROOT}/hoge>\n Options +Indexes\n DirectoryIndex none\n</Directory>");
+    for n in 0..20 {
+        setup = setup.file(&format!("hoge/file{n}.txt"), "x");
+    }
+    let httpd = setup.start();
+    let page = httpd.client("127.0.0.2").get("/hoge/");
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("file19.txt"), "{}", page.text());
+    let gauge = httpd.wait_for_quiet();
+    assert_eq!(gauge.passed("MaxConnPerIP@/hoge"), 1, "{gauge:?}");
+}

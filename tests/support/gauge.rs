@@ -1,0 +1,92 @@
+//! The module's numbers, as the status handler gives them: what tests wait for.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde_json::Value;
+
+/// One reading of `limitipconn-status?format=json`.
+#[derive(Clone, PartialEq)]
+pub struct Gauge(pub Value);
+
+impl Gauge {
+    /// The count of one key under one rule (or under `requests@server (server level)` and its
+    /// like), over all virtual hosts; 0 when it is not listed.
+    pub fn count_of(&self, rule: &str, key: &str) -> u64 {
+        let rows = self
+            .rows("counts")
+            .filter(|row| row["rule"] == rule && row["key"] == key);
+        rows.map(|row| number(&row["count"])).sum()
+    }
+
+    /// The sum of all counts.
+    pub fn total(&self) -> u64 {
+        self.rows("counts").map(|row| number(&row["count"])).sum()
+    }
+
+    /// Requests that hold a place.
+    pub fn held(&self) -> u64 {
+        number(&self["leases"]["held"])
+    }
+
+    /// Leases in any state but free.
+    pub fn leases_in_use(&self) -> u64 {
+        ["pending", "held", "releasing", "released"]
+            .iter()
+            .map(|state| number(&self["leases"][state]))
+            .sum()
+    }
+
+    /// How often this rule refused, over all virtual hosts.
+    pub fn refused(&self, rule: &str) -> u64 {
+        self.rows("rules")
+            .filter(|row| row["rule"] == rule)
+            .map(|row| number(&row["refused"]))
+            .sum()
+    }
+
+    /// How often this rule let a request pass, over all virtual hosts.
+    pub fn passed(&self, rule: &str) -> u64 {
+        self.rows("rules")
+            .filter(|row| row["rule"] == rule)
+            .map(|row| number(&row["passed"]))
+            .sum()
+    }
+
+    /// Workers that are busy, the one that answers the gauge included.
+    pub fn busy(&self) -> u64 {
+        number(&self["pool"]["busy"])
+    }
+
+    /// A number at the top level: `evictions`, `untracked`, `audit_mismatches`, `faults`.
+    pub fn number(&self, name: &str) -> u64 {
+        number(&self[name])
+    }
+
+    /// The rows of an array.
+    pub fn rows(&self, name: &str) -> impl Iterator<Item = &Value> {
+        self[name]
+            .as_array()
+            .unwrap_or_else(|| panic!("no {name} in the gauge: {self:?}"))
+            .iter()
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number in the gauge: {value}"))
+}
+
+impl Deref for Gauge {
+    type Target = Value;
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Gauge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}

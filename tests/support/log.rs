@@ -1,0 +1,60 @@
+//! The error log: httpd's own lines of an ordinary life, and everything else.
+//!
+//! A line that is neither ordinary nor expected by its test fails the test.
+
+/// What httpd says at start, graceful, restart and stop, whatever it is loaded with.
+const ORDINARY: &[&str] = &[
+    "AH00163:", // prefork: configured, resuming normal operations
+    "AH00292:", // worker: the same
+    "AH00489:", // event: the same
+    "AH00094:", // command line
+    "AH00171:", // prefork: graceful restart requested
+    "AH00297:", // worker: graceful restart requested
+    "AH00493:", // event: graceful restart requested
+    "AH00173:", // prefork: SIGHUP received
+    "AH00298:", // worker: SIGHUP received
+    "AH00494:", // event: SIGHUP received
+    "AH00169:", // prefork: caught SIGTERM
+    "AH00295:", // worker: caught SIGTERM
+    "AH00491:", // event: caught SIGTERM
+];
+
+/// Lines that tell of a child's death or of httpd's trouble; only a test that causes them
+/// may expect them, by name.
+const ALARMING: &[&str] = &[
+    "exit signal",
+    "AH00051",
+    "AH00052",
+    "AH00046",
+    "AH00047",
+    "panicked at",
+];
+
+/// The lines that are neither ordinary nor expected. What is alarming is expected only by a
+/// text that names the alarm itself.
+pub fn unexpected(text: &str, expected: &[String]) -> Vec<String> {
+    text.lines()
+        .filter(|line| {
+            let alarms = ALARMING
+                .iter()
+                .filter(|alarm| line.contains(**alarm))
+                .collect::<Vec<_>>();
+            let ordinary = || ORDINARY.iter().any(|code| line.contains(code));
+            let known = || expected.iter().any(|text| line.contains(text.as_str()));
+            let named = || {
+                expected.iter().any(|text| {
+                    line.contains(text.as_str())
+                        && alarms.iter().any(|alarm| text.contains(**alarm))
+                })
+            };
+            if line.trim().is_empty() {
+                false
+            } else if alarms.is_empty() {
+                !ordinary() && !known()
+            } else {
+                !named()
+            }
+        })
+        .map(str::to_owned)
+        .collect()
+}

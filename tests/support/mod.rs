@@ -1,0 +1,95 @@
+//! A private httpd and raw clients for the integration tests and the demo.
+//!
+//! Every server has its own directory, port and session on loopback, shows its
+//! configuration in the test that starts it, and is gone when its guard drops,
+//! also after a panic. Nothing here sleeps where a state can be waited for.
+
+// Each test file compiles this module on its own and uses its own part of it.
+#![allow(dead_code, unused_imports, unused_macros)]
+
+mod base;
+mod client;
+mod gauge;
+mod held;
+mod log;
+mod process;
+mod response;
+mod scripts;
+mod server;
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+pub use client::{Client, Connection};
+pub use gauge::Gauge;
+pub use held::{Gate, Held};
+pub use process::Process;
+pub use response::Response;
+pub use server::{Configtest, Httpd, Mpm, Setup};
+
+/// How long a test waits for a state that should come at once.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// How soon a place must be free again after its request has ended.
+pub const A_SECOND: Duration = Duration::from_secs(1);
+
+/// Asks until the answer is `Ok`; panics with the last `Err` at the deadline.
+#[track_caller]
+pub fn wait_until<T, E: Debug>(deadline: Duration, mut ask: impl FnMut() -> Result<T, E>) -> T {
+    let start = Instant::now();
+    loop {
+        match ask() {
+            Ok(value) => return value,
+            Err(last) if start.elapsed() > deadline => {
+                panic!("not so within {deadline:?}; the last answer was {last:#?}")
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Runs `work(0)`, `work(1)`, ... in `n` threads that start together.
+pub fn at_once<T: Send>(n: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = std::sync::Barrier::new(n);
+    let (barrier, work) = (&barrier, &work);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..n)
+            .map(|i| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    work(i)
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}
+
+/// Makes of each `fn name(mpm: Mpm)` three tests: `name::prefork`, `name::worker`, `name::event`.
+macro_rules! on_every_mpm {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use super::support::Mpm;
+            #[test]
+            fn prefork() {
+                super::$test(Mpm::Prefork);
+            }
+            #[test]
+            fn worker() {
+                super::$test(Mpm::Worker);
+            }
+            #[test]
+            fn event() {
+                super::$test(Mpm::Event);
+            }
+        }
+    )+};
+}
+pub(crate) use on_every_mpm;

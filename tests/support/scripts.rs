@@ -1,0 +1,32 @@
+//! The CGI scripts of the tests.
+//!
+//! A script that must wait reads a FIFO whose other end the test holds: it goes on when the
+//! test closes it, and the kernel closes it when the test ends, however it ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Answers at once.
+pub const HELLO: &str = "#!/bin/sh
+printf 'Content-Type: text/plain\\n\\nhello\\n'
+";
+
+/// Says `started`, then waits at the gate that its query names; a gate that is not there is open.
+pub fn hold(gates: &Path) -> String {
+    format!(
+        "#!/bin/sh
+printf 'Content-Type: text/plain\\n\\nstarted\\n'
+gate={}/${{QUERY_STRING:-$REDIRECT_QUERY_STRING}}
+if [ -p \"$gate\" ]; then {{ read -r line < \"$gate\"; }} 2>/dev/null; fi
+printf 'ended\\n'
+",
+        gates.display()
+    )
+}
+
+/// Writes an executable script.
+pub fn install(path: &Path, text: &str) {
+    fs::write(path, text).expect("write a script");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("make a script executable");
+}

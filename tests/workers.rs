@@ -1,0 +1,352 @@
+//! `count=workers`: busy workers of one client over the whole server, as mod_limitipconn
+//! counts them, but by addresses of our own instead of the scoreboard's texts.
+
+mod support;
+
+use std::io::Write;
+use std::process::Command;
+
+use support::{Connection, Httpd, Mpm, Setup, on_every_mpm, wait_until};
+
+on_every_mpm!(
+    the_classic_counts_the_whole_server,
+    images_are_let_through,
+    own_request_counts_and_limit_one_admits_one,
+    server_rule_counts_workers_everywhere,
+    refusal_tells_number_and_limit,
+    long_ipv6_addresses_count_by_network,
+    host_names_do_not_hide_a_client,
+    extended_status_is_not_needed,
+    rule_only_in_htaccess_limits,
+    idle_keepalives_count_where_they_hold_a_worker,
+    half_sent_requests_count_for_their_peer_only,
+    stalled_tls_connections_frame_nobody,
+);
+
+/// Warned about: the rule stands in a section and counts the whole server.
+const WHOLE_SERVER: &str = "limitipconn(205): ";
+
+fn classic(mpm: Mpm) -> Setup {
+    Httpd::on(mpm)
+        .expect_refusals()
+        .expect_log(WHOLE_SERVER)
+        .file("hoge/picture.png", "png")
+        .conf(
+            "<Location /hoge>
+             MaxConnPerIP 3
+             NoIPLimit image/*
+         </Location>",
+        )
+}
+
+fn the_classic_counts_the_whole_server(mpm: Mpm) {
+    let httpd = classic(mpm).conf("ExtendedStatus On").start();
+    let client = httpd.client("127.0.0.2");
+    let held = [(); 3].map(|()| client.hold("/fuga/hold.cgi"));
+    assert_eq!(
+        client.status("/hoge/small.txt"),
+        503,
+        "the known pitfall: /fuga counts too"
+    );
+    assert_eq!(client.status("/fuga/small.txt"), 200);
+    assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
+    drop(held);
+    httpd.wait_for_quiet();
+    assert_eq!(client.status("/hoge/small.txt"), 200);
+}
+
+fn images_are_let_through(mpm: Mpm) {
+    let httpd = classic(mpm).start();
+    let client = httpd.client("127.0.0.2");
+    let _held = [(); 3].map(|()| client.hold("/hoge/hold.cgi"));
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+    assert_eq!(client.status("/hoge/picture.png"), 200);
+}
+
+fn own_request_counts_and_limit_one_admits_one(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf("MaxConnPerIP 1")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    for _ in 0..5 {
+        httpd.wait_for_quiet();
+        let held = client.hold("/hoge/hold.cgi");
+        assert_eq!(client.status("/fuga/small.txt"), 503);
+        assert_eq!(httpd.client("127.0.0.3").status("/fuga/small.txt"), 200);
+        drop(held);
+    }
+}
+
+fn server_rule_counts_workers_everywhere(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf("MaxConnPerIP 3 scope=server count=workers")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let _hoge = client.hold("/hoge/hold.cgi");
+    let _fuga = client.hold("/fuga/hold.cgi");
+    let _root = client.hold("/hold.cgi");
+    assert_eq!(client.status("/small.txt"), 503);
+    let gauge = httpd.gauge();
+    assert_eq!(
+        gauge.total(),
+        0,
+        "workers are counted in the scoreboard, not in the table: {gauge:?}"
+    );
+}
+
+fn refusal_tells_number_and_limit(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf("MaxConnPerIP 2")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let _held = [(); 2].map(|()| client.hold("/hoge/hold.cgi"));
+    assert_eq!(client.status("/fuga/small.txt"), 503);
+    let line = httpd
+        .wait_for_log("limitipconn(101): ")
+        .pop()
+        .expect("a line");
+    let said = "client 127.0.0.2 refused: too many connections from this host: 3/2, rule MaxConnPerIP@server, ";
+    assert!(line.contains(said), "{line}");
+}
+
+/// Texts of 31 characters or more are cut in the scoreboard; a /64 is one client.
+fn long_ipv6_addresses_count_by_network(mpm: Mpm) {
+    let httpd = classic(mpm)
+        .load(&["remoteip"])
+        .conf("RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.0/8")
+        .start();
+    let from = |address: &str| httpd.client("127.0.0.1").header("X-Forwarded-For", address);
+    let _held = [1, 2, 3]
+        .map(|n| from(&format!("2001:db8:aaaa:bbbb:cccc:dddd:eeee:{n}111")).hold("/hoge/hold.cgi"));
+    assert_eq!(
+        from("2001:db8:aaaa:bbbb:1:2:3:4").status("/hoge/small.txt"),
+        503,
+        "the same /64"
+    );
+    assert_eq!(
+        from("2001:db8:aaaa:bbbc:cccc:dddd:eeee:1111").status("/hoge/small.txt"),
+        200,
+        "the next /64"
+    );
+    assert_eq!(from("198.51.100.7").status("/hoge/small.txt"), 200);
+    // The text would say the same as 198.51.100.8 in another spelling.
+    let _mapped = [(); 3].map(|()| from("::ffff:198.51.100.8").hold("/hoge/hold.cgi"));
+    assert_eq!(from("198.51.100.8").status("/hoge/small.txt"), 503);
+}
+
+/// 127.0.0.1 has a name in every hosts file: the scoreboard then shows that name.
+fn host_names_do_not_hide_a_client(mpm: Mpm) {
+    let httpd = classic(mpm)
+        .conf("HostnameLookups On\nExtendedStatus On")
+        .start();
+    let client = httpd.client("127.0.0.1");
+    let _held = [(); 3].map(|()| client.hold("/hoge/hold.cgi"));
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+}
+
+fn extended_status_is_not_needed(mpm: Mpm) {
+    let httpd = classic(mpm).conf("ExtendedStatus Off").start();
+    let client = httpd.client("127.0.0.2");
+    let _held = [(); 3].map(|()| client.hold("/hoge/hold.cgi"));
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+}
+
+fn rule_only_in_htaccess_limits(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .expect_log("limitipconn(201): ")
+        .conf("<Directory ${DOCROOT}>\n AllowOverride Limit\n</Directory>")
+        .file("hoge/.htaccess", "MaxConnPerIP 3\n")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let held = [(); 3].map(|()| client.hold("/hoge/hold.cgi"));
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+    assert_eq!(client.status("/fuga/small.txt"), 200);
+    drop(held);
+    httpd.wait_for_quiet();
+    let _elsewhere = [(); 3].map(|()| client.hold("/fuga/hold.cgi"));
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+}
+
+/// As in the old module; event keeps idle connections without a worker.
+fn idle_keepalives_count_where_they_hold_a_worker(mpm: Mpm) {
+    let httpd = classic(mpm).start();
+    let client = httpd.client("127.0.0.2");
+    let idle = [(); 3].map(|()| {
+        let mut connection = client.connect();
+        assert_eq!(connection.get("/fuga/small.txt").status, 200);
+        connection
+    });
+    let workers = if mpm == Mpm::Event { 1 } else { 4 };
+    httpd.wait_for(|gauge| gauge.busy() == workers);
+    assert_eq!(
+        client.status("/hoge/small.txt"),
+        if mpm == Mpm::Event { 200 } else { 503 }
+    );
+    drop(idle);
+    httpd.wait_for_quiet();
+    assert_eq!(client.status("/hoge/small.txt"), 200);
+}
+
+/// Lets 127.0.0.2 sit in a dozen slots, so that its address is the last that they knew.
+fn twelve_slots_knew_another_client(httpd: &Httpd) {
+    let client = httpd.client("127.0.0.2");
+    let held = support::at_once(12, |_| client.hold("/fuga/hold.cgi"));
+    drop(held);
+    httpd.wait_for_quiet();
+}
+
+/// Connections of 127.0.0.66 on which a worker waits.
+fn ten_stalled(httpd: &Httpd, port: u16, opening: &[u8]) -> Vec<Connection> {
+    let stalled = (0..10)
+        .map(|_| {
+            let mut connection = httpd.client("127.0.0.66").at_port(port).connect();
+            connection
+                .reader()
+                .get_mut()
+                .write_all(opening)
+                .expect("send the opening");
+            connection
+        })
+        .collect();
+    httpd.wait_for(|gauge| gauge.busy() == 11);
+    stalled
+}
+
+fn half_sent_requests_count_for_their_peer_only(mpm: Mpm) {
+    let httpd = classic(mpm).start();
+    twelve_slots_knew_another_client(&httpd);
+    let _stalled = ten_stalled(&httpd, httpd.port(), b"GET /hoge/small.txt HT");
+    assert_eq!(
+        httpd.client("127.0.0.2").status("/hoge/small.txt"),
+        200,
+        "framed"
+    );
+    assert_eq!(
+        httpd.client("127.0.0.66").status("/hoge/small.txt"),
+        503,
+        "its own connections count"
+    );
+}
+
+fn stalled_tls_connections_frame_nobody(mpm: Mpm) {
+    let setup = classic(mpm).load(&["socache_shmcb", "ssl"]);
+    let dir = setup.dir().to_owned();
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ])
+        .args([
+            "-subj",
+            "/CN=localhost",
+            "-days",
+            "2",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+        ])
+        .current_dir(&dir)
+        .output()
+        .expect("run openssl; install openssl");
+    assert!(made.status.success(), "{made:?}");
+    let httpd = setup
+        .conf(
+            "Listen 127.0.0.1:${PORT2}
+             <VirtualHost *:${PORT2}>
+                 ServerName localhost
+                 SSLEngine On
+                 SSLCertificateFile ${TMP}/cert.pem
+                 SSLCertificateKeyFile ${TMP}/key.pem
+             </VirtualHost>",
+        )
+        .start();
+    twelve_slots_knew_another_client(&httpd);
+    let _stalled = ten_stalled(&httpd, httpd.port2(), &[0x16, 3, 1, 2, 0, 1, 0]);
+    assert_eq!(
+        httpd.client("127.0.0.2").status("/hoge/small.txt"),
+        200,
+        "framed"
+    );
+    assert_eq!(
+        httpd.client("127.0.0.66").status("/hoge/small.txt"),
+        503,
+        "its own connections count"
+    );
+}
+
+/// mod_http2 does not go with prefork.
+fn stalled_h2c_connections_frame_nobody_on(mpm: Mpm) {
+    let httpd = classic(mpm)
+        .load(&["http2"])
+        .conf("Protocols h2c http/1.1\nH2Direct On")
+        .start();
+    twelve_slots_knew_another_client(&httpd);
+    let stalled: Vec<_> = (0..10)
+        .map(|_| {
+            let mut connection = httpd.client("127.0.0.66").connect();
+            // The preface, an empty SETTINGS frame, and the header of a frame that never comes.
+            connection.send(
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x20\x01\x05\0\0\0\x01",
+            );
+            connection
+        })
+        .collect();
+    // Whether such a connection holds a worker is the MPM's affair; the server has read it.
+    for mut connection in stalled.iter().map(|connection| connection.stream()) {
+        wait_until(support::DEADLINE, || {
+            let mut byte = [0];
+            std::io::Read::read_exact(&mut connection, &mut byte)
+        });
+    }
+    for _ in 0..5 {
+        assert_eq!(
+            httpd.client("127.0.0.2").status("/hoge/small.txt"),
+            200,
+            "framed"
+        );
+    }
+}
+
+#[test]
+fn stalled_h2c_connections_frame_nobody_on_worker() {
+    stalled_h2c_connections_frame_nobody_on(Mpm::Worker);
+}
+
+#[test]
+fn stalled_h2c_connections_frame_nobody_on_event() {
+    stalled_h2c_connections_frame_nobody_on(Mpm::Event);
+}
+
+/// Idle threads of a child that only finishes old requests have status G; they are nobody's.
+#[test]
+fn idle_threads_of_a_finishing_child_frame_nobody() {
+    let httpd = classic(Mpm::Event)
+        .conf("StartServers 1")
+        .big_file("fuga/big.bin", 20 << 20)
+        .start();
+    twelve_slots_knew_another_client(&httpd);
+    let old = httpd.children();
+    let _reader = httpd.client("127.0.0.3").read_slowly("/fuga/big.bin");
+    httpd.graceful();
+    assert!(
+        old.iter().any(|child| child.is_alive()),
+        "no old child finishes anything"
+    );
+    for _ in 0..5 {
+        assert_eq!(
+            httpd.client("127.0.0.2").status("/hoge/small.txt"),
+            200,
+            "framed"
+        );
+    }
+}
