@@ -2,9 +2,6 @@
 
 mod support;
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use support::{Client, Httpd, Mpm, Response, Setup, on_every_mpm};
 
 on_every_mpm!(
@@ -223,8 +220,9 @@ fn redirect_holds_both_places() {
 
 /// A server with a cache that is asked before all directory rules.
 fn with_cache(mpm: Mpm, quick: &str) -> Setup {
-    let setup = Httpd::on(mpm)
+    Httpd::on(mpm)
         .load(&["cache", "cache_disk", "headers"])
+        .writable_dir("cache")
         .big_file("hoge/big.bin", 20 << 20)
         .conf(
             "CacheRoot ${TMP}/cache
@@ -234,12 +232,7 @@ fn with_cache(mpm: Mpm, quick: &str) -> Setup {
              CacheIgnoreNoLastMod On
              Header set Cache-Control max-age=600",
         )
-        .conf(&format!("CacheQuickHandler {quick}"));
-    let cache = setup.dir().join("cache");
-    fs::create_dir(&cache).expect("create the cache");
-    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777))
-        .expect("let the children write to the cache");
-    setup
+        .conf(&format!("CacheQuickHandler {quick}"))
 }
 
 /// Fills the cache, and makes sure that it is used.

@@ -73,6 +73,7 @@ fn s1_counts_the_whole_server_and_lets_images_through(mpm: Mpm) {
     );
     drop(elsewhere);
     wait_until(A_SECOND, || is(200, client.status("/download/small.txt")));
+    end(httpd, ());
 }
 
 fn s2_limits_some_types_only(mpm: Mpm) {
@@ -84,11 +85,12 @@ fn s2_limits_some_types_only(mpm: Mpm) {
         .file("podcast/a.html", "")
         .start();
     let client = httpd.client("127.0.0.2");
-    let _one = client.hold("/fuga/hold.cgi");
+    let one = client.hold("/fuga/hold.cgi");
     assert_eq!(client.status("/podcast/a.mp4"), 503);
     assert_eq!(client.status("/podcast/a.mp3"), 503);
     assert_eq!(client.status("/podcast/a.ogg"), 200);
     assert_eq!(client.status("/podcast/a.html"), 200);
+    end(httpd, one);
 }
 
 fn s3_has_a_cap_and_a_tighter_number_for_user_directories(mpm: Mpm) {
@@ -103,17 +105,18 @@ fn s3_has_a_cap_and_a_tighter_number_for_user_directories(mpm: Mpm) {
     outside(&setup, "home/bob/public_html", &["a.zip", "a.html"]);
     let httpd = setup.start();
     let client = httpd.client("127.0.0.2");
-    let _two = hold(&client, "/fuga/hold.cgi", 2);
+    let two = hold(&client, "/fuga/hold.cgi", 2);
     assert_eq!(client.status("/~bob/a.zip"), 503);
     assert_eq!(client.status("/~bob/a.html"), 200);
     let many = httpd.client("127.0.0.3");
-    let _all = hold(&many, "/fuga/hold.cgi", 25);
+    let all = hold(&many, "/fuga/hold.cgi", 25);
     assert_eq!(many.status("/fuga/small.txt"), 503);
     let lines = httpd.wait_for_log("limitipconn(101): client 127.0.0.3 refused");
     assert!(
         lines[0].contains(": 26/25, rule MaxConnPerIP@server, "),
         "{lines:?}"
     );
+    end(httpd, (two, all));
 }
 
 fn s4_answers_with_a_text_over_two_lines(mpm: Mpm) {
@@ -123,7 +126,7 @@ fn s4_answers_with_a_text_over_two_lines(mpm: Mpm) {
         .file("iso/a.iso", "")
         .start();
     let client = httpd.client("127.0.0.2");
-    let _one = client.hold("/fuga/hold.cgi");
+    let one = client.hold("/fuga/hold.cgi");
     let refused = client.get("/iso/a.iso");
     assert_eq!(refused.status, 503);
     let text = refused.text();
@@ -133,6 +136,7 @@ fn s4_answers_with_a_text_over_two_lines(mpm: Mpm) {
         "Too many parallel transfers from your address. Wait for one of them to end, then retry."
     );
     assert_eq!(client.status("/iso/small.txt"), 200);
+    end(httpd, one);
 }
 
 fn s5_has_a_number_and_a_list_for_the_inner_location(mpm: Mpm) {
@@ -144,13 +148,14 @@ fn s5_has_a_number_and_a_list_for_the_inner_location(mpm: Mpm) {
         .file("a.png", "")
         .start();
     let client = httpd.client("127.0.0.2");
-    let _two = hold(&client, "/fuga/hold.cgi", 2);
+    let two = hold(&client, "/fuga/hold.cgi", 2);
     assert_eq!(client.status("/clips/a.mp4"), 503);
     assert_eq!(client.status("/clips/small.txt"), 200);
     let other = httpd.client("127.0.0.3");
-    let _five = hold(&other, "/fuga/hold.cgi", 5);
+    let five = hold(&other, "/fuga/hold.cgi", 5);
     assert_eq!(other.status("/small.txt"), 503);
     assert_eq!(other.status("/a.png"), 200);
+    end(httpd, (two, five));
 }
 
 fn s6_lets_the_customers_htaccess_win_over_the_hosters_directory(mpm: Mpm) {
@@ -168,19 +173,21 @@ fn s6_lets_the_customers_htaccess_win_over_the_hosters_directory(mpm: Mpm) {
         .file("customer/a.html", "")
         .start();
     let client = httpd.client("127.0.0.2");
-    let _many = hold(&client, "/fuga/hold.cgi", 79);
+    let many = hold(&client, "/fuga/hold.cgi", 79);
     assert_eq!(client.status("/customer/a.php"), 200);
-    let _last = client.hold("/fuga/hold.cgi");
+    let last = client.hold("/fuga/hold.cgi");
     assert_eq!(client.status("/customer/a.php"), 503);
     assert_eq!(client.status("/customer/a.html"), 200);
+    end(httpd, (many, last));
 }
 
 fn s7_limits_by_a_wrapper_inside_a_section(mpm: Mpm) {
     let httpd = server(mpm).conf(S7).furnish("dav").start();
     let client = httpd.client("127.0.0.2");
-    let _five = hold(&client, "/dav/hold.cgi", 5);
+    let five = hold(&client, "/dav/hold.cgi", 5);
     assert_eq!(client.status("/dav/small.txt"), 503);
     assert_eq!(client.status("/fuga/small.txt"), 200);
+    end(httpd, five);
 }
 
 fn s8_adds_lists_up_and_takes_the_limit_away_below(mpm: Mpm) {
@@ -193,11 +200,12 @@ fn s8_adds_lists_up_and_takes_the_limit_away_below(mpm: Mpm) {
         .file("a.js", "")
         .start();
     let client = httpd.client("127.0.0.2");
-    let _ten = hold(&client, "/fuga/hold.cgi", 10);
+    let ten = hold(&client, "/fuga/hold.cgi", 10);
     assert_eq!(client.status("/small.txt"), 503);
     for let_through in ["/a.png", "/a.css", "/a.js", "/health/small.txt"] {
         assert_eq!(client.status(let_through), 200, "{let_through}");
     }
+    end(httpd, ten);
 }
 
 fn s9_limits_in_every_kind_of_section(mpm: Mpm) {
@@ -216,7 +224,7 @@ fn s9_limits_in_every_kind_of_section(mpm: Mpm) {
     outside(&setup, "srv/www/shop", &["a.html", "a.mp4"]);
     let httpd = setup.start();
     let client = httpd.client("127.0.0.2");
-    let _two = hold(&client, "/fuga/hold.cgi", 2);
+    let two = hold(&client, "/fuga/hold.cgi", 2);
     for limited in ["/get/a.iso", "/a.mkv", "/shop/a.mp4"] {
         assert_eq!(client.status(limited), 503, "{limited}");
     }
@@ -226,10 +234,11 @@ fn s9_limits_in_every_kind_of_section(mpm: Mpm) {
     let bot = client.header("User-Agent", "SomeBot/1.0");
     assert_eq!(bot.status("/get/a.html"), 503);
     let many = httpd.client("127.0.0.3");
-    let _more = hold(&many, "/fuga/hold.cgi", 149);
+    let more = hold(&many, "/fuga/hold.cgi", 149);
     assert_eq!(many.status("/shop/a.html"), 200);
-    let _most = many.hold("/fuga/hold.cgi");
+    let most = many.hold("/fuga/hold.cgi");
     assert_eq!(many.status("/shop/a.html"), 503);
+    end(httpd, (two, more, most));
 }
 
 fn s10_has_a_log_for_refusals_and_a_busy_page_that_is_never_limited(mpm: Mpm) {
@@ -269,12 +278,13 @@ fn s10_has_a_log_for_refusals_and_a_busy_page_that_is_never_limited(mpm: Mpm) {
         refusals.ends_with(" \"GET /hoge/small.txt HTTP/1.1\" 503 limited=1\n"),
         "{refusals}"
     );
+    end(httpd, ());
 }
 
 fn s12_limits_in_front_of_an_application(mpm: Mpm) {
     let httpd = server(mpm)
         .load(&["proxy", "proxy_http"])
-        .conf("Listen 127.0.0.1:${PORT2}\n<VirtualHost *:${PORT2}>\n</VirtualHost>")
+        .conf("Listen 127.0.0.1:${PORT2}\n<VirtualHost *:${PORT2}>\nKeepAlive Off\n</VirtualHost>")
         .conf("<VirtualHost *:${PORT}>")
         .conf(&S12.replace("18100", "${PORT2}"))
         .conf("</VirtualHost>")
@@ -288,6 +298,7 @@ fn s12_limits_in_front_of_an_application(mpm: Mpm) {
     for held in ten {
         assert!(held.finish().text().ends_with("ended\n"));
     }
+    end(httpd, ());
 }
 
 /// A server on which a plain rule in a section may refuse, and is warned about.
@@ -307,6 +318,13 @@ fn is(expected: u16, status: u16) -> Result<(), u16> {
     } else {
         Err(status)
     }
+}
+
+/// Lets everything end before the server stops: event, told to stop, closes its workers'
+/// connections, and may meet one that is just going.
+fn end<T>(httpd: Httpd, held: T) {
+    drop(held);
+    httpd.wait_for_quiet();
 }
 
 /// Empty files in a directory beside the document root.

@@ -40,7 +40,13 @@ mod tests {
     #[test]
     fn a_panic_becomes_the_fallback_and_is_told() {
         let mut told = 0;
-        let mut run = || guard(-1, |_| told += 1, || if told < 2 { panic!("planted") } else { 7 });
+        let mut run = || {
+            guard(
+                -1,
+                |_| told += 1,
+                || if told < 2 { panic!("planted") } else { 7 },
+            )
+        };
         assert_eq!((run(), run(), run()), (-1, -1, 7));
         assert_eq!(told, 2);
     }

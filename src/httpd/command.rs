@@ -59,7 +59,9 @@ impl<const ROWS: usize> Table<ROWS> {
             let row = &rows[at];
             table[at] = sys::command_rec {
                 name: row.name.as_ptr(),
-                func: sys::cmd_func { raw_args: Some(thunk) },
+                func: sys::cmd_func {
+                    raw_args: Some(thunk),
+                },
                 cmd_data: ptr::from_ref(row).cast_mut().cast(),
                 req_override: row.context.overrides(),
                 args_how: sys::cmd_how_RAW_ARGS,
@@ -92,23 +94,35 @@ unsafe extern "C" fn thunk(
     arguments: *const c_char,
 ) -> *const c_char {
     let fault = c"mod_limitipconn: a fault of its own while it read this directive".as_ptr();
-    guard(fault, |_| (), || {
-        // SAFETY: httpd passes live parameters; info is the cmd_data of the table's row;
-        // the arguments are a text of the tree.
-        let (row, arguments) = unsafe { (&*(*parameters).info.cast::<Row>(), text(arguments)) };
-        let command = Command { parameters, directory, life: PhantomData };
-        let name = row.name.to_str().unwrap_or_default();
-        let Some(arguments) = arguments else {
-            return command.pool().c_text(&format!("{name}: the arguments are not UTF-8"));
-        };
-        if matches!(row.context, Context::Main) && command.server().is_virtual() {
-            return command.pool().c_text(&format!("{name} stands in the main server's configuration only"));
-        }
-        match (row.set)(command, arguments) {
-            Ok(()) => ptr::null(),
-            Err(sentence) => command.pool().c_text(&format!("{name}: {sentence}")),
-        }
-    })
+    guard(
+        fault,
+        |_| (),
+        || {
+            // SAFETY: httpd passes live parameters; info is the cmd_data of the table's row;
+            // the arguments are a text of the tree.
+            let (row, arguments) = unsafe { (&*(*parameters).info.cast::<Row>(), text(arguments)) };
+            let command = Command {
+                parameters,
+                directory,
+                life: PhantomData,
+            };
+            let name = row.name.to_str().unwrap_or_default();
+            let Some(arguments) = arguments else {
+                return command
+                    .pool()
+                    .c_text(&format!("{name}: the arguments are not UTF-8"));
+            };
+            if matches!(row.context, Context::Main) && command.server().is_virtual() {
+                return command.pool().c_text(&format!(
+                    "{name} stands in the main server's configuration only"
+                ));
+            }
+            match (row.set)(command, arguments) {
+                Ok(()) => ptr::null(),
+                Err(sentence) => command.pool().c_text(&format!("{name}: {sentence}")),
+            }
+        },
+    )
 }
 
 /// One directive while httpd reads it.
@@ -145,7 +159,8 @@ impl<'c> Command<'c> {
     /// The directory of the .htaccess file that it stands in, with the last slash.
     pub fn htaccess_directory(&self) -> Option<&'c str> {
         // SAFETY: only reads the parameters.
-        let refusal = unsafe { sys::ap_check_cmd_context(self.parameters, sys::NOT_IN_HTACCESS as u32) };
+        let refusal =
+            unsafe { sys::ap_check_cmd_context(self.parameters, sys::NOT_IN_HTACCESS as u32) };
         if refusal.is_null() {
             return None;
         }
@@ -178,7 +193,12 @@ impl<'c> Command<'c> {
         // SAFETY: httpd made the slot with the server; only this module writes it, always
         // with a Slots::Server, and one directive is read at a time.
         unsafe {
-            let config = module.slot::<S::Server<'c>>(self.parms().server.as_mut().map_or(ptr::null_mut(), |s| s.module_config));
+            let config = module.slot::<S::Server<'c>>(
+                self.parms()
+                    .server
+                    .as_mut()
+                    .map_or(ptr::null_mut(), |s| s.module_config),
+            );
             config.as_mut().expect("made with the server")
         }
     }

@@ -17,7 +17,10 @@ impl<'c> Connection<'c> {
     /// # Safety
     /// `connection` is a live conn_rec that outlives `'c`.
     pub unsafe fn from_raw(connection: *mut sys::conn_rec) -> Self {
-        Connection(NonNull::new(connection).expect("httpd never passes a null connection"), PhantomData)
+        Connection(
+            NonNull::new(connection).expect("httpd never passes a null connection"),
+            PhantomData,
+        )
     }
 
     fn rec(self) -> *mut sys::conn_rec {

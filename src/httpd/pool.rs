@@ -30,7 +30,10 @@ impl<'p> Pool<'p> {
     /// # Safety
     /// `pool` is a live APR pool that outlives `'p`.
     pub unsafe fn from_raw(pool: *mut sys::apr_pool_t) -> Self {
-        Pool(NonNull::new(pool).expect("httpd never passes a null pool"), PhantomData)
+        Pool(
+            NonNull::new(pool).expect("httpd never passes a null pool"),
+            PhantomData,
+        )
     }
 
     /// The pool as httpd's functions want it.
@@ -121,7 +124,12 @@ impl<'p> Pool<'p> {
                 return found;
             }
             let made: &T = self.alloc(make());
-            sys::apr_pool_userdata_setn(ptr::from_ref(made).cast(), key.as_ptr(), None, self.as_ptr());
+            sys::apr_pool_userdata_setn(
+                ptr::from_ref(made).cast(),
+                key.as_ptr(),
+                None,
+                self.as_ptr(),
+            );
             made
         }
     }
@@ -141,14 +149,22 @@ impl<'p, T: Copy> List<'p, T> {
     pub fn with_room(pool: Pool<'p>, room: u32) -> Self {
         const { assert!(align_of::<T>() <= 8) };
         let start = pool.bytes(room as usize * size_of::<T>()).cast();
-        List { pool, start: Cell::new(start), length: Cell::new(0), room: Cell::new(room) }
+        List {
+            pool,
+            start: Cell::new(start),
+            length: Cell::new(0),
+            room: Cell::new(room),
+        }
     }
 
     /// Adds an item at the end.
     pub fn push(&self, item: T) {
         let (length, room) = (self.length.get(), self.room.get());
         if length == room {
-            let wider = self.pool.bytes(room as usize * 2 * size_of::<T>()).cast::<T>();
+            let wider = self
+                .pool
+                .bytes(room as usize * 2 * size_of::<T>())
+                .cast::<T>();
             // SAFETY: both allocations hold `length` items of T and do not overlap.
             unsafe { wider.copy_from_nonoverlapping(self.start.get(), length as usize) };
             compiler_fence(Ordering::SeqCst);
@@ -174,16 +190,19 @@ impl<'p, T: Copy> List<'p, T> {
     /// Takes the first item that fits out; the order of the others may change.
     pub fn take(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
         let at = self.iter().position(|item| fits(&item))?;
-        // SAFETY: position() is below the length. The last item moves into the gap
-        // before the length shrinks: for an interrupting reader it is there twice,
-        // so the caller's items must bear that (a lease is released once only).
+        // SAFETY: position() is below the length. The length shrinks before the last
+        // item moves into the gap, so an interrupting reader never sees an item twice;
+        // it may miss one, which is the reaper's then.
         unsafe {
             let found = self.start.get().add(at).read();
             let last = self.length.get() - 1;
             self.length.set(last);
             compiler_fence(Ordering::SeqCst);
             if at != last as usize {
-                self.start.get().add(at).write(self.start.get().add(last as usize).read());
+                self.start
+                    .get()
+                    .add(at)
+                    .write(self.start.get().add(last as usize).read());
             }
             Some(found)
         }

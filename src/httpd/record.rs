@@ -31,13 +31,17 @@ unsafe impl<S> Sync for Module<S> {}
 /// The callbacks that a record names.
 pub struct Callbacks {
     /// Makes a directory configuration.
-    pub create_directory: unsafe extern "C" fn(*mut sys::apr_pool_t, *mut std::ffi::c_char) -> *mut c_void,
+    pub create_directory:
+        unsafe extern "C" fn(*mut sys::apr_pool_t, *mut std::ffi::c_char) -> *mut c_void,
     /// Merges two of them.
-    pub merge_directory: unsafe extern "C" fn(*mut sys::apr_pool_t, *mut c_void, *mut c_void) -> *mut c_void,
+    pub merge_directory:
+        unsafe extern "C" fn(*mut sys::apr_pool_t, *mut c_void, *mut c_void) -> *mut c_void,
     /// Makes a server configuration.
-    pub create_server: unsafe extern "C" fn(*mut sys::apr_pool_t, *mut sys::server_rec) -> *mut c_void,
+    pub create_server:
+        unsafe extern "C" fn(*mut sys::apr_pool_t, *mut sys::server_rec) -> *mut c_void,
     /// Merges two of them.
-    pub merge_server: unsafe extern "C" fn(*mut sys::apr_pool_t, *mut c_void, *mut c_void) -> *mut c_void,
+    pub merge_server:
+        unsafe extern "C" fn(*mut sys::apr_pool_t, *mut c_void, *mut c_void) -> *mut c_void,
     /// Registers the hooks.
     pub register_hooks: unsafe extern "C" fn(*mut sys::apr_pool_t),
 }
@@ -47,7 +51,11 @@ const MAGIC: c_ulong = 0x4150_3234;
 
 impl<S: Slots> Module<S> {
     /// A record with this name (`mod_NAME.c`), as `STANDARD20_MODULE_STUFF` makes it.
-    pub const fn new(name: &'static CStr, commands: *const sys::command_rec, callbacks: Callbacks) -> Self {
+    pub const fn new(
+        name: &'static CStr,
+        commands: *const sys::command_rec,
+        callbacks: Callbacks,
+    ) -> Self {
         let record = sys::module {
             version: sys::MODULE_MAGIC_NUMBER_MAJOR as c_int,
             minor_version: sys::MODULE_MAGIC_NUMBER_MINOR as c_int,
@@ -96,6 +104,9 @@ impl<S: Slots> Module<S> {
     /// `vector` is a configuration vector of httpd's that lives no longer than `value`.
     pub(super) unsafe fn set<T>(&self, vector: *mut sys::ap_conf_vector_t, value: &T) {
         // SAFETY: httpd makes every vector with a slot for each loaded module.
-        unsafe { *vector.cast::<*mut c_void>().add(self.index() as usize) = ptr::from_ref(value).cast_mut().cast() };
+        unsafe {
+            *vector.cast::<*mut c_void>().add(self.index() as usize) =
+                ptr::from_ref(value).cast_mut().cast()
+        };
     }
 }

@@ -19,7 +19,10 @@ impl<'r> Request<'r> {
     /// # Safety
     /// `request` is a live request_rec that outlives `'r`.
     pub unsafe fn from_raw(request: *mut sys::request_rec) -> Self {
-        Request(NonNull::new(request).expect("httpd never passes a null request"), PhantomData)
+        Request(
+            NonNull::new(request).expect("httpd never passes a null request"),
+            PhantomData,
+        )
     }
 
     pub(super) fn as_ptr(self) -> *mut sys::request_rec {
@@ -35,7 +38,9 @@ impl<'r> Request<'r> {
         let mut request = self.0;
         loop {
             // SAFETY: prev and main outlive the requests made from them.
-            let from = unsafe { NonNull::new((*request.as_ptr()).prev).or(NonNull::new((*request.as_ptr()).main)) };
+            let from = unsafe {
+                NonNull::new((*request.as_ptr()).prev).or(NonNull::new((*request.as_ptr()).main))
+            };
             match from {
                 Some(from) => request = from,
                 None => return Request(request, PhantomData),
@@ -92,7 +97,9 @@ impl<'r> Request<'r> {
         method == sys::M_OPTIONS as c_int
             && self.uri() == b"*"
             && self.connection().is_from_here()
-            && self.header_in(c"User-Agent").is_some_and(|agent| agent.ends_with("(internal dummy connection)"))
+            && self
+                .header_in(c"User-Agent")
+                .is_some_and(|agent| agent.ends_with("(internal dummy connection)"))
     }
 
     /// The path, decoded.
@@ -100,7 +107,11 @@ impl<'r> Request<'r> {
         // SAFETY: null or NUL-terminated, and lives as long as the request.
         unsafe {
             let uri = (*self.rec()).uri;
-            if uri.is_null() { &[] } else { CStr::from_ptr(uri).to_bytes() }
+            if uri.is_null() {
+                &[]
+            } else {
+                CStr::from_ptr(uri).to_bytes()
+            }
         }
     }
 
@@ -155,7 +166,11 @@ impl<'r> Request<'r> {
         // SAFETY: the type is 'static; body is as long as said.
         unsafe {
             sys::ap_set_content_type(self.rec(), content_type.as_ptr());
-            sys::ap_rwrite(body.as_ptr().cast::<c_void>(), body.len() as c_int, self.rec());
+            sys::ap_rwrite(
+                body.as_ptr().cast::<c_void>(),
+                body.len() as c_int,
+                self.rec(),
+            );
         }
     }
 

@@ -49,18 +49,18 @@ impl Scoreboard {
     /// Finds the slots and checks that they are as far apart as the headers say.
     pub fn find(slots: u32) -> Result<Self, ScoreboardError> {
         // SAFETY: httpd returns null for what does not exist.
-        let at = |child, thread| unsafe { sys::ap_get_scoreboard_worker_from_indexes(child, thread) };
+        let at =
+            |child, thread| unsafe { sys::ap_get_scoreboard_worker_from_indexes(child, thread) };
         let base = at(0, 0).cast::<u8>();
         if base.is_null() {
             return Err(ScoreboardError::Missing);
         }
         // The next slot is the next thread's, or under prefork the next child's.
-        let next = [at(0, 1), at(1, 0)].into_iter().find(|slot| !slot.is_null());
+        let next = [at(0, 1), at(1, 0)]
+            .into_iter()
+            .find(|slot| !slot.is_null());
         if let Some(next) = next {
-            let stride = (next as usize).wrapping_sub(base as usize);
-            if stride != size_of::<sys::worker_score>() {
-                return Err(ScoreboardError::Stride(stride));
-            }
+            check_stride(base as usize, next as usize)?;
         }
         Ok(Scoreboard { base, slots })
     }
@@ -75,7 +75,8 @@ impl Scoreboard {
         if slot.0 >= self.slots {
             return sys::SERVER_DEAD;
         }
-        let at = slot.0 as usize * size_of::<sys::worker_score>() + offset_of!(sys::worker_score, status);
+        let at = slot.0 as usize * size_of::<sys::worker_score>()
+            + offset_of!(sys::worker_score, status);
         // SAFETY: below `slots`, so inside the scoreboard, which stays mapped. Other
         // processes write the byte at any time: hence volatile.
         i32::from(unsafe { self.base.add(at).read_volatile() })
@@ -84,7 +85,10 @@ impl Scoreboard {
     /// Whether a worker is busy the way mod_limitipconn 0.24 sees it: reading,
     /// writing, waiting in keep-alive, logging, looking up, closing or finishing.
     pub fn is_busy(&self, slot: Slot) -> bool {
-        matches!(self.status(slot), sys::SERVER_BUSY_READ..=sys::SERVER_GRACEFUL)
+        matches!(
+            self.status(slot),
+            sys::SERVER_BUSY_READ..=sys::SERVER_GRACEFUL
+        )
     }
 
     /// How many workers are busy, and how many wait for work.
@@ -98,5 +102,30 @@ impl Scoreboard {
             }
         }
         pool
+    }
+}
+
+fn check_stride(slot: usize, next: usize) -> Result<(), ScoreboardError> {
+    match next.wrapping_sub(slot) {
+        stride if stride == size_of::<sys::worker_score>() => Ok(()),
+        stride => Err(ScoreboardError::Stride(stride)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scoreboard_of_another_httpd_is_refused() {
+        let ours = size_of::<sys::worker_score>();
+        assert_eq!(check_stride(4096, 4096 + ours), Ok(()));
+        let other = check_stride(4096, 4096 + ours - 8);
+        assert_eq!(other, Err(ScoreboardError::Stride(ours - 8)));
+        let sentence = other.unwrap_err().to_string();
+        assert!(
+            sentence.contains(&ours.to_string()) && sentence.contains("build it"),
+            "{sentence}"
+        );
     }
 }

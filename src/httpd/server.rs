@@ -15,7 +15,10 @@ impl<'s> Server<'s> {
     /// # Safety
     /// `server` is a live server_rec that outlives `'s`.
     pub unsafe fn from_raw(server: *mut sys::server_rec) -> Self {
-        Server(NonNull::new(server).expect("httpd never passes a null server"), PhantomData)
+        Server(
+            NonNull::new(server).expect("httpd never passes a null server"),
+            PhantomData,
+        )
     }
 
     pub(super) fn as_ptr(self) -> *mut sys::server_rec {
@@ -53,7 +56,10 @@ impl<'s> Server<'s> {
             // SAFETY: as above.
             next = unsafe { address.next.as_ref() };
             // SAFETY: null or a text of the configuration.
-            Some((unsafe { text(address.virthost) }.unwrap_or(""), address.host_port))
+            Some((
+                unsafe { text(address.virthost) }.unwrap_or(""),
+                address.host_port,
+            ))
         })
     }
 

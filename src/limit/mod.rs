@@ -11,3 +11,4 @@ pub mod key;
 pub mod mime;
 pub mod policy;
 pub mod rule;
+pub mod syntax;

@@ -8,8 +8,8 @@ use std::ptr;
 use super::MODULE;
 use super::answer;
 use super::config::{Level as Said, Site};
-use super::lifecycle::Running;
 use super::rules::Placed;
+use super::running::Running;
 use super::trip::Trip;
 use super::visitor::Client;
 use crate::httpd::request::Request;
@@ -51,7 +51,9 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
             Some(address) => visitor.is_really(Client::at(address, running.secret())),
         }
     }
-    let Some(site) = request.server().config(MODULE) else { return DECLINED };
+    let Some(site) = request.server().config(MODULE) else {
+        return DECLINED;
+    };
     // A list of types can only be applied once the type is known: in fixups.
     if !site.level.types.is_empty() {
         return DECLINED;
@@ -61,7 +63,9 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
 
 /// post_perdir_config and access_checker: rules of the place that was found.
 pub fn after_walk(running: Running, request: Request<'_>) -> c_int {
-    let Some(said) = request.directory(MODULE) else { return DECLINED };
+    let Some(said) = request.directory(MODULE) else {
+        return DECLINED;
+    };
     if said.rules.is_empty() || !said.types.is_empty() || request.is_sub() {
         return DECLINED;
     }
@@ -75,14 +79,19 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
     if request.is_sub() {
         return DECLINED;
     }
-    let Some(site) = request.server().config(MODULE) else { return DECLINED };
+    let Some(site) = request.server().config(MODULE) else {
+        return DECLINED;
+    };
     if !site.level.types.is_empty() {
         let status = ask_server(running, request, site);
         if status != DECLINED {
             return status;
         }
     }
-    if let Some(said) = request.directory(MODULE).filter(|said| !said.rules.is_empty()) {
+    if let Some(said) = request
+        .directory(MODULE)
+        .filter(|said| !said.rules.is_empty())
+    {
         let status = ask_directory(running, request, said);
         if status != DECLINED {
             return status;
@@ -95,7 +104,9 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
 /// The first handler, for subrequests that are run: the rules of their place.
 pub fn before_subrequest(running: Running, request: Request<'_>) -> c_int {
     match request.directory(MODULE) {
-        Some(said) if request.is_sub() && !said.rules.is_empty() => ask_directory(running, request, said),
+        Some(said) if request.is_sub() && !said.rules.is_empty() => {
+            ask_directory(running, request, said)
+        }
         _ => DECLINED,
     }
 }
@@ -110,7 +121,9 @@ pub fn before_upgrade(request: Request<'_>) {
 
 fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) -> c_int {
     if !site.level.rules.is_empty() {
-        let Some(trip) = Trip::of(running, request) else { return DECLINED };
+        let Some(trip) = Trip::of(running, request) else {
+            return DECLINED;
+        };
         let status = Asking::new(request, trip, Level::Server, &site.level, site).ask_all(running);
         if status != DECLINED {
             return status;
@@ -121,12 +134,16 @@ fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) ->
 }
 
 fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>) -> c_int {
-    let Some(trip) = Trip::of(running, request) else { return DECLINED };
+    let Some(trip) = Trip::of(running, request) else {
+        return DECLINED;
+    };
     // post_perdir_config, access_checker and fixups mostly see the same place.
     if ptr::eq(trip.seen.get(), said) && said.types.is_empty() {
         return DECLINED;
     }
-    let Some(site) = request.server().config(MODULE) else { return DECLINED };
+    let Some(site) = request.server().config(MODULE) else {
+        return DECLINED;
+    };
     let status = Asking::new(request, trip, Level::Directory, said, site).ask_all(running);
     if status == DECLINED {
         trip.seen.set(said);
@@ -139,10 +156,15 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
 fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, level: Level) {
     for scope in [Scope::Vhost, Scope::Server] {
         // mod_rewrite is about to make a new request of this one, which will be counted.
-        if !running.counts_all(level, scope) || request.is_dummy() || request.has_handler(c"redirect-handler") {
+        if !running.counts_all(level, scope)
+            || request.is_dummy()
+            || request.has_handler(c"redirect-handler")
+        {
             continue;
         }
-        let Some(trip) = Trip::of(running, request) else { return };
+        let Some(trip) = Trip::of(running, request) else {
+            return;
+        };
         if !trip.refused.get() {
             let _ = trip.take_place(count_of(scope, level, CountId(0), site.id.get()), None);
         }
@@ -150,13 +172,30 @@ fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, lev
 }
 
 impl<'r> Asking<'r> {
-    fn new(request: Request<'r>, trip: &'r Trip<'r>, level: Level, said: &'r Said<'r>, site: &Site<'_>) -> Self {
+    fn new(
+        request: Request<'r>,
+        trip: &'r Trip<'r>,
+        level: Level,
+        said: &'r Said<'r>,
+        site: &Site<'_>,
+    ) -> Self {
         let defaults = match level {
             Level::Server => said.defaults,
             Level::Directory => said.defaults.or(site.level.defaults),
         };
-        let rules = if said.types.is_empty() || said.types.governs(request.content_type()) { said.rules } else { &[] };
-        Asking { request, trip, level, rules, defaults, vhost: site.id.get() }
+        let rules = if said.types.is_empty() || said.types.governs(request.content_type()) {
+            said.rules
+        } else {
+            &[]
+        };
+        Asking {
+            request,
+            trip,
+            level,
+            rules,
+            defaults,
+            vhost: site.id.get(),
+        }
     }
 
     /// The rules that were not asked yet.
@@ -168,7 +207,12 @@ impl<'r> Asking<'r> {
             }
             let meaning = rule.terms.meaning(&self.defaults);
             let count = count_of(meaning.scope, self.level, rule.id.get(), self.vhost);
-            Some(Ask { rule, limit, meaning, count })
+            Some(Ask {
+                rule,
+                limit,
+                meaning,
+                count,
+            })
         })
     }
 
@@ -181,7 +225,7 @@ impl<'r> Asking<'r> {
         }
         // Asked and told once: further subrequests to a place that refused one.
         let refused = |rule: &&Placed<'_>| self.trip.answer(rule.id.get()) == Some(false);
-        if self.request.is_sub() && self.rules.iter().any(|rule| refused(&rule)) {
+        if self.request.is_sub() && self.rules.iter().any(refused) {
             return HTTP_SERVICE_UNAVAILABLE;
         }
         let one = self.rules.len() == 1;
@@ -197,7 +241,10 @@ impl<'r> Asking<'r> {
             }
         }
         for scope in NARROWEST_FIRST {
-            let requests = Meaning { scope, count: Count::Requests };
+            let requests = Meaning {
+                scope,
+                count: Count::Requests,
+            };
             for ask in self.open().filter(|ask| ask.meaning == requests) {
                 if let Err(stands) = self.trip.take_place(ask.count, Some(ask.limit)) {
                     return self.refuse(running, ask, stands);

@@ -15,7 +15,13 @@ const RETRY_AFTER_SECONDS: &CStr = c"5";
 
 /// Refuses: gives every place back, marks the client's request, and tells client and
 /// log. Returns what the hook returns.
-pub fn refuse(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, limit: u16) -> c_int {
+pub fn refuse(
+    request: Request<'_>,
+    trip: &Trip<'_>,
+    rule: &Placed<'_>,
+    stands: u32,
+    limit: u16,
+) -> c_int {
     tell(request, trip, rule, stands, limit);
     if request.is_sub() {
         // Only this part of the page is refused; the page itself was admitted.
@@ -55,7 +61,10 @@ fn tell(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, l
         count: stands,
         limit: limit.into(),
         rule: rule.name,
-        vhost: request.server().config(MODULE).map_or("-", |site| site.label.get()),
+        vhost: request
+            .server()
+            .config(MODULE)
+            .map_or("-", |site| site.label.get()),
         uri: request.initial().uri(),
     };
     log::request(MODULE, LogLevel::Warning, request, &refusal.to_string());

@@ -13,7 +13,11 @@ const BROWSER: u16 = 6;
 
 /// All warnings, a line each.
 pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
-    let mut warnings: Vec<String> = inventory.warnings().iter().map(|text| (*text).to_owned()).collect();
+    let mut warnings: Vec<String> = inventory
+        .warnings()
+        .iter()
+        .map(|text| (*text).to_owned())
+        .collect();
     warnings.extend(whole_server_counted(inventory));
     warnings.extend(low_on_root(inventory));
     warnings.extend(busy_page_by_url(main));
@@ -24,8 +28,13 @@ pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
 /// Whether the text LIMITIP stands anywhere in the configuration's arguments.
 pub fn names_variables() -> bool {
     let mut named = false;
-    tree::walk(&mut |node| named |= node.arguments().to_ascii_uppercase().contains("LIMITIP_")
-        || node.arguments().split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word.eq_ignore_ascii_case("LIMITIP")));
+    tree::walk(&mut |node| {
+        named |= node.arguments().to_ascii_uppercase().contains("LIMITIP_")
+            || node
+                .arguments()
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .any(|word| word.eq_ignore_ascii_case("LIMITIP"))
+    });
     named
 }
 
@@ -33,13 +42,14 @@ fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
     if inventory.has_default_scope() {
         return None;
     }
-    let wide = inventory
-        .rules()
-        .filter(|rule| rule.at == Level::Directory && rule.terms.limit.is_some() && rule.terms.scope.is_none());
+    let wide = inventory.rules().filter(|rule| {
+        rule.at == Level::Directory && rule.terms.limit.is_some() && rule.terms.scope.is_none()
+    });
     let (number, first) = wide.fold((0, None), |(number, _), rule| (number + 1, Some(rule)));
     let first = first?;
     let others = match number {
         1 => String::new(),
+        2 => String::from(" (and one more rule)"),
         _ => format!(" (and {} more rules)", number - 1),
     };
     Some(format!(
@@ -74,11 +84,23 @@ fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
         if !node.name().eq_ignore_ascii_case("ErrorDocument") {
             return;
         }
-        let Ok(words) = arguments::words(node.arguments()) else { return };
-        let [status, target] = words.as_slice() else { return };
-        let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
-        let Some(host) = rest.and_then(|rest| rest.split(['/', ':']).next()) else { return };
-        if status == "503" && main.all().any(|server| server.name().eq_ignore_ascii_case(host)) {
+        let Ok(words) = arguments::words(node.arguments()) else {
+            return;
+        };
+        let [status, target] = words.as_slice() else {
+            return;
+        };
+        let rest = target
+            .strip_prefix("http://")
+            .or_else(|| target.strip_prefix("https://"));
+        let Some(host) = rest.and_then(|rest| rest.split(['/', ':']).next()) else {
+            return;
+        };
+        if status == "503"
+            && main
+                .all()
+                .any(|server| server.name().eq_ignore_ascii_case(host))
+        {
             found.push(format!(
                 "{}: ErrorDocument {status} \"{target}\" on line {} of {}: a full URL of this host sends the refused \
                  client back as a new request, which can be refused again; give the path only, \
@@ -101,7 +123,9 @@ fn cache_above_rules(inventory: &Inventory<'_>) -> Option<String> {
             quick = !node.arguments().trim().eq_ignore_ascii_case("off");
         }
     });
-    let rule = inventory.rules().find(|rule| rule.at == Level::Directory && rule.terms.limit.is_some())?;
+    let rule = inventory
+        .rules()
+        .find(|rule| rule.at == Level::Directory && rule.terms.limit.is_some())?;
     if !(caches && quick) {
         return None;
     }
@@ -114,4 +138,3 @@ fn cache_above_rules(inventory: &Inventory<'_>) -> Option<String> {
         rule.file
     ))
 }
-

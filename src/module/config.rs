@@ -55,7 +55,11 @@ impl<'p> Level<'p> {
         } else {
             pool.slice(policy::in_effect(around.rules, self.rules))
         };
-        Level { rules, types: self.types.or(around.types), defaults: self.defaults.or(around.defaults) }
+        Level {
+            rules,
+            types: self.types.or(around.types),
+            defaults: self.defaults.or(around.defaults),
+        }
     }
 }
 
@@ -94,7 +98,14 @@ impl<'p> Site<'p> {
             self.id.set(CountId::named(&["main server"]));
             return;
         }
-        let addresses: Vec<String> = server.addresses().map(|(name, port)| format!("{name}|{port}")).collect();
-        self.id.set(CountId::named(&["virtual host", server.name(), &addresses.join(" ")]));
+        let addresses: Vec<String> = server
+            .addresses()
+            .map(|(name, port)| format!("{name}|{port}"))
+            .collect();
+        self.id.set(CountId::named(&[
+            "virtual host",
+            server.name(),
+            &addresses.join(" "),
+        ]));
     }
 }

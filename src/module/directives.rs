@@ -7,7 +7,8 @@ use crate::httpd::command::{Command, Context, Row};
 use crate::limit::arguments;
 use crate::limit::mime;
 use crate::limit::policy::Ruling;
-use crate::limit::rule::{self, Directive, Fault};
+use crate::limit::rule::Directive;
+use crate::limit::syntax::{self, Fault};
 use crate::report::message::Id;
 
 /// The table that httpd reads.
@@ -54,7 +55,11 @@ const KEYS: std::ops::RangeInclusive<u32> = 16..=16_000_000;
 
 /// The level that a directive speaks to.
 fn level<'c>(command: Command<'c>) -> &'c mut Level<'c> {
-    if command.is_in_section() { command.directory(MODULE) } else { &mut site(command).level }
+    if command.is_in_section() {
+        command.directory(MODULE)
+    } else {
+        &mut site(command).level
+    }
 }
 
 fn site<'c>(command: Command<'c>) -> &'c mut Site<'c> {
@@ -62,7 +67,7 @@ fn site<'c>(command: Command<'c>) -> &'c mut Site<'c> {
 }
 
 fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    let terms = rule::max_conn(arguments).map_err(|fault| fault.to_string())?;
+    let terms = syntax::max_conn(arguments).map_err(|fault| fault.to_string())?;
     let level = level(command);
     let rule = Placed::new(command, Directive::MaxConnPerIp, terms, level);
     let first = level.rules.iter().copied().find(|said| said.like(rule));
@@ -113,7 +118,10 @@ fn no_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let patterns = added(command, level.types.no, &words);
     level.types.no = Some(patterns);
     if let (Some(suspicious), None) = (mime::is_suspicious(&words), command.htaccess_directory()) {
-        let at = command.node().map(|node| (node.line(), node.file())).unwrap_or_default();
+        let at = command
+            .node()
+            .map(|node| (node.line(), node.file()))
+            .unwrap_or_default();
         Inventory::of(command.pool()).warn(&format!(
             "{}: NoIPLimit on line {} of {}: the pattern \"{suspicious}\" of \"{arguments}\" looks like a slip; \
              types are written like image/* or video, without blanks, and comments on a line of their own",
@@ -136,12 +144,16 @@ fn only_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), String> {
 fn types(arguments: &str) -> Result<Vec<String>, String> {
     let words = arguments::words(arguments).map_err(|error| Fault::from(error).to_string())?;
     if words.is_empty() {
-        return Err(String::from("needs MIME types such as image/* or video, or \"off\""));
+        return Err(String::from(
+            "needs MIME types such as image/* or video, or \"off\"",
+        ));
     }
     let off = words.iter().any(|word| word.eq_ignore_ascii_case("off"));
     match words.as_slice() {
         [_] if off => Ok(Vec::new()),
-        _ if off => Err(format!("\"{arguments}\": \"off\" stands alone; write the types without it, or only \"off\"")),
+        _ if off => Err(format!(
+            "\"{arguments}\": \"off\" stands alone; write the types without it, or only \"off\""
+        )),
         _ => Ok(words),
     }
 }
@@ -153,11 +165,16 @@ fn added<'c>(command: Command<'c>, said: Option<&'c [&'c str]>, words: &[String]
     }
     let pool = command.pool();
     let more: Vec<&str> = words.iter().map(|word| pool.text(word)).collect();
-    pool.slice(said.unwrap_or(&[]).iter().copied().chain(more.iter().copied()))
+    pool.slice(
+        said.unwrap_or(&[])
+            .iter()
+            .copied()
+            .chain(more.iter().copied()),
+    )
 }
 
 fn defaults(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    let said = rule::defaults(arguments).map_err(|fault| fault.to_string())?;
+    let said = syntax::defaults(arguments).map_err(|fault| fault.to_string())?;
     let level = level(command);
     level.defaults = said.or(level.defaults);
     Inventory::of(command.pool()).note_defaults(level.defaults);
@@ -166,13 +183,24 @@ fn defaults(command: Command<'_>, arguments: &str) -> Result<(), String> {
 
 fn table(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let wrong = || {
-        format!("\"{arguments}\" is not understood; use keys=N with N from {} to {}", KEYS.start(), KEYS.end())
+        format!(
+            "\"{arguments}\" is not understood; use keys=N with N from {} to {}",
+            KEYS.start(),
+            KEYS.end()
+        )
     };
     let words = arguments::words(arguments).map_err(|error| error.to_string())?;
-    let [word] = words.as_slice() else { return Err(wrong()) };
+    let [word] = words.as_slice() else {
+        return Err(wrong());
+    };
     let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-    let digits = name.eq_ignore_ascii_case("keys") && value.bytes().all(|byte| byte.is_ascii_digit());
-    let keys = value.parse().ok().filter(|keys| digits && KEYS.contains(keys)).ok_or_else(wrong)?;
+    let digits =
+        name.eq_ignore_ascii_case("keys") && value.bytes().all(|byte| byte.is_ascii_digit());
+    let keys = value
+        .parse()
+        .ok()
+        .filter(|keys| digits && KEYS.contains(keys))
+        .ok_or_else(wrong)?;
     site(command).keys = Some(keys);
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use super::config::{Level, Site};
-use super::lifecycle::{self, Running};
+use super::running::{self, Running, Runtime};
 use super::visitor::Visitor;
-use super::{MODULE, admission, status};
+use super::{MODULE, admission, lifecycle, status};
 use crate::httpd::boundary::guard;
 use crate::httpd::connection::Connection;
 use crate::httpd::log::{self, LogLevel};
@@ -51,15 +51,20 @@ pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
 
 /// The body of a callback; after a panic httpd gets `fallback`.
 fn guarded<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    guard(fallback, lifecycle::fault, body)
+    guard(fallback, running::fault, body)
 }
 
 /// # Safety
 /// httpd passes a live pool of the configuration that is being read.
-pub unsafe extern "C" fn create_directory(pool: *mut sys::apr_pool_t, _path: *mut c_char) -> *mut c_void {
+pub unsafe extern "C" fn create_directory(
+    pool: *mut sys::apr_pool_t,
+    _path: *mut c_char,
+) -> *mut c_void {
     // SAFETY: by this function's contract.
     let pool = unsafe { Pool::from_raw(pool) };
-    guarded(ptr::null_mut(), || ptr::from_mut(pool.alloc(Level::default())).cast())
+    guarded(ptr::null_mut(), || {
+        ptr::from_mut(pool.alloc(Level::default())).cast()
+    })
 }
 
 /// # Safety
@@ -71,7 +76,12 @@ pub unsafe extern "C" fn merge_directory(
     add: *mut c_void,
 ) -> *mut c_void {
     // SAFETY: by this function's contract.
-    let (around, own) = unsafe { (base.cast::<Level<'_>>().as_ref(), add.cast::<Level<'_>>().as_ref()) };
+    let (around, own) = unsafe {
+        (
+            base.cast::<Level<'_>>().as_ref(),
+            add.cast::<Level<'_>>().as_ref(),
+        )
+    };
     // httpd merges on every request: what is empty costs nothing.
     match (around, own) {
         (None, _) => add,
@@ -88,18 +98,35 @@ pub unsafe extern "C" fn merge_directory(
 
 /// # Safety
 /// httpd passes a live pool of the configuration that is being read.
-pub unsafe extern "C" fn create_server(pool: *mut sys::apr_pool_t, _server: *mut sys::server_rec) -> *mut c_void {
+pub unsafe extern "C" fn create_server(
+    pool: *mut sys::apr_pool_t,
+    _server: *mut sys::server_rec,
+) -> *mut c_void {
     // SAFETY: by this function's contract.
     let pool = unsafe { Pool::from_raw(pool) };
-    guarded(ptr::null_mut(), || ptr::from_mut(pool.alloc(Site::new())).cast())
+    guarded(ptr::null_mut(), || {
+        ptr::from_mut(pool.alloc(Site::new())).cast()
+    })
 }
 
 /// # Safety
 /// httpd passes a live pool and two results of create_server.
-pub unsafe extern "C" fn merge_server(pool: *mut sys::apr_pool_t, base: *mut c_void, add: *mut c_void) -> *mut c_void {
+pub unsafe extern "C" fn merge_server(
+    pool: *mut sys::apr_pool_t,
+    base: *mut c_void,
+    add: *mut c_void,
+) -> *mut c_void {
     // SAFETY: by this function's contract.
-    let (pool, main, own) = unsafe { (Pool::from_raw(pool), &*base.cast::<Site<'_>>(), &*add.cast::<Site<'_>>()) };
-    guarded(add, || ptr::from_mut(pool.alloc(own.within(main, pool))).cast())
+    let (pool, main, own) = unsafe {
+        (
+            Pool::from_raw(pool),
+            &*base.cast::<Site<'_>>(),
+            &*add.cast::<Site<'_>>(),
+        )
+    };
+    guarded(add, || {
+        ptr::from_mut(pool.alloc(own.within(main, pool))).cast()
+    })
 }
 
 unsafe extern "C" fn check_config(
@@ -131,20 +158,23 @@ unsafe extern "C" fn post_config(
 ) -> c_int {
     // SAFETY: as in check_config.
     let (pool, main) = unsafe { (Pool::from_raw(pool), Server::from_raw(server)) };
-    guarded(HTTP_INTERNAL_SERVER_ERROR, || match lifecycle::post_config(pool, main) {
-        Ok(()) => OK,
-        Err(sentence) => {
-            log::startup(MODULE, LogLevel::Emergency, main, &sentence);
-            HTTP_INTERNAL_SERVER_ERROR
-        }
-    })
+    guarded(
+        HTTP_INTERNAL_SERVER_ERROR,
+        || match lifecycle::post_config(pool, main) {
+            Ok(()) => OK,
+            Err(sentence) => {
+                log::startup(MODULE, LogLevel::Emergency, main, &sentence);
+                HTTP_INTERNAL_SERVER_ERROR
+            }
+        },
+    )
 }
 
 unsafe extern "C" fn pre_mpm(_pool: *mut sys::apr_pool_t, _kind: sys::ap_scoreboard_e) -> c_int {
     guarded(HTTP_INTERNAL_SERVER_ERROR, || match lifecycle::pre_mpm() {
         Ok(()) => OK,
         Err(sentence) => {
-            if let Some(runtime) = lifecycle::Runtime::current() {
+            if let Some(runtime) = Runtime::current() {
                 runtime.log(LogLevel::Emergency, &sentence);
             }
             HTTP_INTERNAL_SERVER_ERROR
@@ -176,7 +206,9 @@ unsafe extern "C" fn monitor(_pool: *mut sys::apr_pool_t, _server: *mut sys::ser
 }
 
 unsafe extern "C" fn pre_connection(connection: *mut sys::conn_rec, _socket: *mut c_void) -> c_int {
-    let Some(running) = Running::get() else { return OK };
+    let Some(running) = Running::get() else {
+        return OK;
+    };
     // SAFETY: httpd passes a live connection.
     let connection = unsafe { Connection::from_raw(connection) };
     guarded(OK, || {
@@ -187,7 +219,10 @@ unsafe extern "C" fn pre_connection(connection: *mut sys::conn_rec, _socket: *mu
     })
 }
 
-unsafe extern "C" fn suspend_connection(connection: *mut sys::conn_rec, _request: *mut sys::request_rec) {
+unsafe extern "C" fn suspend_connection(
+    connection: *mut sys::conn_rec,
+    _request: *mut sys::request_rec,
+) {
     // SAFETY: httpd passes a live connection.
     let connection = unsafe { Connection::from_raw(connection) };
     guarded((), || {
@@ -197,7 +232,10 @@ unsafe extern "C" fn suspend_connection(connection: *mut sys::conn_rec, _request
     });
 }
 
-unsafe extern "C" fn resume_connection(connection: *mut sys::conn_rec, _request: *mut sys::request_rec) {
+unsafe extern "C" fn resume_connection(
+    connection: *mut sys::conn_rec,
+    _request: *mut sys::request_rec,
+) {
     // SAFETY: httpd passes a live connection.
     let connection = unsafe { Connection::from_raw(connection) };
     guarded((), || {
@@ -210,40 +248,55 @@ unsafe extern "C" fn resume_connection(connection: *mut sys::conn_rec, _request:
 unsafe extern "C" fn quick_handler(request: *mut sys::request_rec, lookup: c_int) -> c_int {
     // Lookups are not run. Without any rule the client is still noted, so that a rule
     // that is first met in .htaccess finds everybody in his slot.
-    let Some(running) = Running::get().filter(|_| lookup == 0) else { return DECLINED };
+    let Some(running) = Running::get().filter(|_| lookup == 0) else {
+        return DECLINED;
+    };
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let request = unsafe { Request::from_raw(request) };
-    guarded(DECLINED, || admission::on_arrival(running, request))
+    guarded(DECLINED, || {
+        running::planted_fault();
+        admission::on_arrival(running, request)
+    })
 }
 
 unsafe extern "C" fn post_perdir_config(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::with_rules() else { return DECLINED };
+    let Some(running) = Running::with_rules() else {
+        return DECLINED;
+    };
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let request = unsafe { Request::from_raw(request) };
     guarded(DECLINED, || admission::after_walk(running, request))
 }
 
 unsafe extern "C" fn access_checker(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::with_rules() else { return DECLINED };
+    let Some(running) = Running::with_rules() else {
+        return DECLINED;
+    };
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let request = unsafe { Request::from_raw(request) };
     guarded(DECLINED, || admission::after_walk(running, request))
 }
 
 unsafe extern "C" fn fixups(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::with_rules() else { return DECLINED };
+    let Some(running) = Running::with_rules() else {
+        return DECLINED;
+    };
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let request = unsafe { Request::from_raw(request) };
     guarded(DECLINED, || admission::when_all_is_known(running, request))
 }
 
 unsafe extern "C" fn handler(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::get() else { return DECLINED };
+    let Some(running) = Running::get() else {
+        return DECLINED;
+    };
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let request = unsafe { Request::from_raw(request) };
-    guarded(DECLINED, || match admission::before_subrequest(running, request) {
-        DECLINED => status::serve(running, request),
-        refused => refused,
+    guarded(DECLINED, || {
+        match admission::before_subrequest(running, request) {
+            DECLINED => status::serve(running, request),
+            refused => refused,
+        }
     })
 }
 

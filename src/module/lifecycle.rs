@@ -3,71 +3,27 @@
 //! Nothing here outlives its generation but the segment, which the retained data of
 //! httpd carries over reloads.
 
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-
-use once_cell::race::OnceBox;
+use std::sync::atomic::AtomicU32;
 
 use super::rules::{Inventory, Placed};
+use super::running::{ANY_RULE, Child, Runtime, WIDE, flag};
+use super::status::Meta;
 use super::{MODULE, checks};
 use crate::httpd::log::{self, LogLevel};
-use crate::httpd::pool::{OnClear, Pool};
+use crate::httpd::pool::Pool;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
 use crate::httpd::{boundary, state};
 use crate::limit::concurrency::count_of;
-use crate::limit::key::{CountId, Secret};
+use crate::limit::key::CountId;
 use crate::limit::rule::{Level, Scope};
 use crate::report::message::Id;
-use crate::store::{self, Counter, Holder, Identity, Parts, Segment, Size};
-
-/// Some rule exists, so the hooks have work.
-const ANY_RULE: u32 = 1;
+use crate::store::{self, Holder, Parts, Segment, Size};
 
 const DEFAULT_KEYS: u32 = 65536;
 
 /// Under which all that survives a reload is kept.
 const RETAINED: &std::ffi::CStr = c"limitipconn.segment.1";
-
-/// This generation; null while httpd reads its configuration.
-static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
-
-/// This process's own part, from child_init on.
-static CHILD: OnceBox<Child> = OnceBox::new();
-
-/// What one generation of the server has decided at its start.
-pub struct Runtime {
-    /// The shared memory.
-    pub segment: Segment,
-    flags: u32,
-    /// Whether the configuration mentions the LIMITIP variables.
-    pub names_variables: bool,
-    /// How often the configuration was read.
-    pub generation: u32,
-    inventory: &'static Inventory<'static>,
-    main: Server<'static>,
-}
-
-/// What one child has made for itself.
-pub struct Child {
-    /// Its places.
-    pub holder: Holder,
-    /// The status of all slots.
-    pub scoreboard: Scoreboard,
-    /// Who sits in them.
-    pub identity: Identity<'static>,
-    pid: u32,
-    serial: AtomicU32,
-}
-
-/// A generation that serves, in a child of it.
-#[derive(Clone, Copy)]
-pub struct Running {
-    /// What the generation decided.
-    pub runtime: &'static Runtime,
-    /// What the child made.
-    pub child: &'static Child,
-}
 
 #[derive(Clone, Copy)]
 struct Retained {
@@ -75,83 +31,13 @@ struct Retained {
     generation: u32,
 }
 
-impl Runtime {
-    /// The generation that is up, in parent and children.
-    pub fn current() -> Option<&'static Runtime> {
-        // SAFETY: null, or a Runtime in the configuration's pool, whose cleanup makes
-        // it null again. Hooks run between the two.
-        unsafe { RUNTIME.load(Ordering::Relaxed).as_ref() }
-    }
-
-    /// Writes a line that is about no request.
-    pub fn log(&self, level: LogLevel, text: &str) {
-        log::server(MODULE, level, self.main, text);
-    }
-}
-
-impl OnClear for Runtime {
-    fn on_clear(&self) {
-        RUNTIME.store(ptr::null_mut(), Ordering::Relaxed);
-    }
-}
-
-impl Child {
-    /// A name for a connection that no other connection of this server ever had,
-    /// short of 2^32 connections in one child.
-    pub fn next_owner(&self) -> u64 {
-        u64::from(self.pid) << 32 | u64::from(self.serial.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl Running {
-    /// The generation and the child that serve here; None in the parent.
-    #[inline]
-    pub fn get() -> Option<Running> {
-        Some(Running { runtime: Runtime::current()?, child: CHILD.get()? })
-    }
-
-    /// The same, only while there is some rule somewhere.
-    #[inline]
-    pub fn with_rules() -> Option<Running> {
-        Running::get().filter(|running| running.flags() & ANY_RULE != 0)
-    }
-
-    fn flags(self) -> u32 {
-        self.runtime.flags | self.runtime.segment.flags()
-    }
-
-    /// Whether requests that no rule governs are counted over this scope too, since
-    /// some rule of the level looks that far.
-    pub fn counts_all(self, level: Level, scope: Scope) -> bool {
-        self.flags() & flag(level, scope) != 0
-    }
-
-    /// The key of the digests.
-    pub fn secret(self) -> Secret {
-        self.runtime.segment.secret()
-    }
-}
-
-const fn flag(level: Level, scope: Scope) -> u32 {
-    match (level, scope) {
-        (_, Scope::Location) => 0,
-        (Level::Server, Scope::Server) => 2,
-        (Level::Server, Scope::Vhost) => 4,
-        (Level::Directory, Scope::Server) => 8,
-        (Level::Directory, Scope::Vhost) => 16,
-    }
-}
-
-const WIDE: [(Level, Scope); 4] = [
-    (Level::Server, Scope::Server),
-    (Level::Server, Scope::Vhost),
-    (Level::Directory, Scope::Server),
-    (Level::Directory, Scope::Vhost),
-];
-
 fn flags_of(inventory: &Inventory<'_>, rule: &Placed<'_>) -> u32 {
-    let wide = WIDE.iter().filter(|(level, scope)| *level == rule.at && inventory.may_count(&rule.terms, *scope));
-    wide.fold(ANY_RULE, |flags, (level, scope)| flags | flag(*level, *scope))
+    let wide = WIDE
+        .iter()
+        .filter(|(level, scope)| *level == rule.at && inventory.may_count(&rule.terms, *scope));
+    wide.fold(ANY_RULE, |flags, (level, scope)| {
+        flags | flag(*level, *scope)
+    })
 }
 
 /// After everything was read, in both passes and under `-t`: names are settled.
@@ -176,7 +62,10 @@ pub fn test_config(pool: Pool<'static>, main: Server<'static>) {
 /// Before children are made. `Err` is the sentence with which httpd refuses to start.
 pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), String> {
     if let Some(what) = state::layout_difference() {
-        return Err(format!("{}: C and Rust do not agree on {what}; build the module anew", Id::SlotLayout));
+        return Err(format!(
+            "{}: C and Rust do not agree on {what}; build the module anew",
+            Id::SlotLayout
+        ));
     }
     if state::is_dry_pass() {
         return Ok(());
@@ -186,14 +75,25 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         log::server(MODULE, LogLevel::Warning, main, &warning);
     }
     if inventory.rules().next().is_none() {
-        let text = format!("{}: no limits configured: no rule in the server's files (.htaccess may have some)", Id::NoRule);
+        let text = format!(
+            "{}: no limits configured: no rule in the server's files (.htaccess may have some)",
+            Id::NoRule
+        );
         log::server(MODULE, LogLevel::Notice, main, &text);
     }
     let generation = state::retained::<Retained>(RETAINED).map_or(0, |kept| kept.generation) + 1;
     let segment = segment(main, size(inventory, main))?;
-    state::retain(RETAINED, Retained { parts: segment.parts(), generation });
+    state::retain(
+        RETAINED,
+        Retained {
+            parts: segment.parts(),
+            generation,
+        },
+    );
 
-    let flags = inventory.rules().fold(0, |flags, rule| flags | flags_of(inventory, rule));
+    let flags = inventory
+        .rules()
+        .fold(0, |flags, rule| flags | flags_of(inventory, rule));
     let runtime: &'static Runtime = pool.alloc(Runtime {
         segment,
         flags,
@@ -207,22 +107,35 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     }
     record_wide_counts(runtime);
     pool.on_clear(runtime);
-    RUNTIME.store(ptr::from_ref(runtime).cast_mut(), Ordering::Relaxed);
+    runtime.rise();
     Ok(())
 }
 
 fn size(inventory: &Inventory<'_>, main: Server<'_>) -> Size {
     let (children, threads) = state::most_workers();
     let slots = children * threads;
-    let keys = main.config(MODULE).and_then(|site| site.keys).unwrap_or(DEFAULT_KEYS);
+    let keys = main
+        .config(MODULE)
+        .and_then(|site| site.keys)
+        .unwrap_or(DEFAULT_KEYS);
     // A child claims chunks of 64 leases; with two generations at once each may hold
     // one that is hardly used. Beside that, event and HTTP/2 have many more requests
     // in flight than workers, and a request may hold a few places.
-    let leases = (children.saturating_mul(128)).saturating_add(slots.saturating_mul(32)).clamp(65536, 4_194_240);
+    let leases = (children.saturating_mul(128))
+        .saturating_add(slots.saturating_mul(32))
+        .clamp(65536, 4_194_240);
     let servers = u32::try_from(main.all().count()).unwrap_or(u32::MAX);
     let rules = u32::try_from(inventory.rules().count()).unwrap_or(u32::MAX);
-    let records = rules.saturating_add(servers.saturating_mul(2)).saturating_mul(2).max(1024);
-    Size { keys, leases, slots, rules: records }
+    let records = rules
+        .saturating_add(servers.saturating_mul(2))
+        .saturating_mul(2)
+        .max(1024);
+    Size {
+        keys,
+        leases,
+        slots,
+        rules: records,
+    }
 }
 
 /// The segment of the generations before, or at the first start a new one.
@@ -232,7 +145,11 @@ fn segment(main: Server<'_>, wanted: Size) -> Result<Segment, String> {
         match unsafe { Segment::from_parts(parts) } {
             Ok(kept) => {
                 let has = kept.size();
-                let slots = if has.slots < wanted.slots { " and ServerLimit or ThreadLimit" } else { "" };
+                let slots = if has.slots < wanted.slots {
+                    " and ServerLimit or ThreadLimit"
+                } else {
+                    ""
+                };
                 if has.keys != wanted.keys.next_multiple_of(8) || !slots.is_empty() {
                     let text = format!(
                         "{}: IPLimitTable{slots} changed: the table of {} keys stays until httpd is stopped and started",
@@ -267,7 +184,7 @@ fn record(runtime: &Runtime, rule: &Placed<'_>) {
         return;
     }
     let ledger = runtime.segment.ledger();
-    let meta = super::status::Meta::of_rule(&rule.terms, rule.meaning_at_home()).pack();
+    let meta = Meta::of_rule(&rule.terms, rule.meaning_at_home()).pack();
     let index = ledger.register(rule.id.get().0, meta, rule.name, rule.vhost());
     rule.record.set(index);
     if let Some(index) = index {
@@ -284,10 +201,12 @@ fn record_wide_counts(runtime: &Runtime) {
         }
         let name = wide_name(level, scope);
         for server in runtime.main.all() {
-            let Some(site) = server.config(MODULE) else { continue };
+            let Some(site) = server.config(MODULE) else {
+                continue;
+            };
             let CountId(id) = count_of(scope, level, CountId(0), site.id.get());
             let vhost = (scope == Scope::Vhost && server.is_virtual()).then(|| site.label.get());
-            ledger.register(id, super::status::Meta::WIDE, &name, vhost);
+            ledger.register(id, Meta::WIDE, &name, vhost);
             if scope == Scope::Server {
                 break;
             }
@@ -306,7 +225,9 @@ pub fn wide_name(level: Level, scope: Scope) -> String {
 
 /// After the scoreboard was made. `Err` is the sentence with which httpd refuses to run.
 pub fn pre_mpm() -> Result<(), String> {
-    let Some(runtime) = Runtime::current() else { return Ok(()) };
+    let Some(runtime) = Runtime::current() else {
+        return Ok(());
+    };
     match Scoreboard::find(runtime.segment.size().slots) {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{}: {error}", Id::SlotLayout)),
@@ -315,21 +236,23 @@ pub fn pre_mpm() -> Result<(), String> {
 
 /// A child begins.
 pub fn child_init() {
-    let Some(runtime) = Runtime::current() else { return };
+    let Some(runtime) = Runtime::current() else {
+        return;
+    };
     boundary::keep_panic_text();
     let segment = &runtime.segment;
     segment.close_fd();
     match Scoreboard::find(segment.size().slots) {
         Ok(scoreboard) => {
             let pid = std::process::id();
-            let child = Child {
+            Child {
                 holder: Holder::new(segment, pid),
                 scoreboard,
                 identity: segment.identity(),
                 pid,
                 serial: AtomicU32::new(1),
-            };
-            let _ = CHILD.set(Box::new(child));
+            }
+            .rise();
         }
         Err(error) => runtime.log(LogLevel::Error, &format!("{}: {error}", Id::SlotLayout)),
     }
@@ -337,7 +260,9 @@ pub fn child_init() {
 
 /// httpd has waited for a child that ended, however it ended.
 pub fn child_exited(pid: u32) {
-    let Some(runtime) = Runtime::current() else { return };
+    let Some(runtime) = Runtime::current() else {
+        return;
+    };
     let reaped = store::reap(&runtime.segment, pid);
     runtime.segment.identity().vacate_process(pid);
     if reaped.total() > 0 {
@@ -352,7 +277,9 @@ pub fn child_exited(pid: u32) {
 
 /// Now and then in the parent.
 pub fn monitor() {
-    let Some(runtime) = Runtime::current() else { return };
+    let Some(runtime) = Runtime::current() else {
+        return;
+    };
     store::reconcile(&runtime.segment, state::is_child_of_ours);
     let mismatches = store::audit(&runtime.segment);
     if mismatches > 0 {
@@ -366,22 +293,13 @@ pub fn monitor() {
 
 /// A rule was met in a .htaccess file: it needs a name, a record, and the hooks' attention.
 pub fn met_in_htaccess(rule: &Placed<'_>) {
-    let Some(runtime) = Runtime::current() else { return };
+    let Some(runtime) = Runtime::current() else {
+        return;
+    };
     rule.settle();
     record(runtime, rule);
     let bits = flags_of(runtime.inventory, rule);
     if runtime.segment.flags() & bits != bits {
         runtime.segment.raise(bits);
-    }
-}
-
-/// A panic of ours was caught: counted always, told once per process.
-pub fn fault(text: &str) {
-    static TOLD: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    let Some(runtime) = Runtime::current() else { return };
-    runtime.segment.add(Counter::Faults, 1);
-    if !TOLD.swap(true, Ordering::Relaxed) {
-        let text = format!("{}: a fault of the module was caught, the request is served: {text}; please report this", Id::Fault);
-        runtime.log(LogLevel::Error, &text);
     }
 }

@@ -9,6 +9,7 @@ mod hooks;
 mod lifecycle;
 mod place;
 mod rules;
+mod running;
 mod status;
 mod trip;
 mod visitor;
@@ -30,7 +31,10 @@ static DIRECTIVES: Table<{ directives::ROWS.len() + 1 }> = Table::new(&directive
 
 /// The one symbol that is exported. Its name is what `<IfModule>` compares with.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "LoadModule's first word is the symbol's name")]
+#[allow(
+    non_upper_case_globals,
+    reason = "LoadModule's first word is the symbol's name"
+)]
 pub static limitipconn_module: Module<Kept> = Module::new(
     c"mod_limitipconn.c",
     DIRECTIVES.as_ptr(),

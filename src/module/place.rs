@@ -8,7 +8,8 @@ use crate::limit::arguments;
 
 /// The name of the place where a directive stands.
 pub fn name(command: Command<'_>) -> String {
-    let parents = std::iter::successors(command.node().and_then(Node::parent), |node| node.parent());
+    let parents =
+        std::iter::successors(command.node().and_then(Node::parent), |node| node.parent());
     let mut sections: Vec<String> = parents.filter_map(section).collect();
     if let Some(directory) = command.htaccess_directory() {
         sections.push(format!(".htaccess:{directory}"));
@@ -31,8 +32,13 @@ fn section(node: Node<'_>) -> Option<String> {
         return Some(format!("{}:{}", canonical(kind)?, unquoted(raw)));
     }
     if is("Else") {
-        let condition = node.earlier_siblings().filter(|node| node.name().eq_ignore_ascii_case("<If")).last();
-        let condition = condition.map_or(String::new(), |node| unquoted(node.arguments().trim_end_matches('>').trim()));
+        let condition = node
+            .earlier_siblings()
+            .filter(|node| node.name().eq_ignore_ascii_case("<If"))
+            .last();
+        let condition = condition.map_or(String::new(), |node| {
+            unquoted(node.arguments().trim_end_matches('>').trim())
+        });
         return Some(format!("Else:{condition}"));
     }
     let kind = canonical(kind)?;
@@ -47,14 +53,27 @@ fn section(node: Node<'_>) -> Option<String> {
 
 fn canonical(kind: &str) -> Option<&'static str> {
     const PLACES: [&str; 11] = [
-        "Location", "LocationMatch", "Directory", "DirectoryMatch", "Files", "FilesMatch", "If", "ElseIf", "Else",
-        "Proxy", "ProxyMatch",
+        "Location",
+        "LocationMatch",
+        "Directory",
+        "DirectoryMatch",
+        "Files",
+        "FilesMatch",
+        "If",
+        "ElseIf",
+        "Else",
+        "Proxy",
+        "ProxyMatch",
     ];
-    PLACES.into_iter().find(|place| place.eq_ignore_ascii_case(kind))
+    PLACES
+        .into_iter()
+        .find(|place| place.eq_ignore_ascii_case(kind))
 }
 
 /// An expression without the quotes around the whole of it.
 fn unquoted(expression: &str) -> String {
-    let inner = expression.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let inner = expression
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
     inner.unwrap_or(expression).to_owned()
 }

@@ -55,7 +55,12 @@ impl Ruling for Placed<'_> {
 
 impl<'p> Placed<'p> {
     /// A rule as it is read. `home` is the level that will list it.
-    pub fn new(command: Command<'p>, directive: Directive, terms: Terms, home: *const Level<'p>) -> &'p Placed<'p> {
+    pub fn new(
+        command: Command<'p>,
+        directive: Directive,
+        terms: Terms,
+        home: *const Level<'p>,
+    ) -> &'p Placed<'p> {
         let pool = command.pool();
         let in_htaccess = command.htaccess_directory().is_some();
         let name = format!("{}@{}", directive.name(), super::place::name(command));
@@ -64,7 +69,11 @@ impl<'p> Placed<'p> {
             terms,
             name: pool.text(&name),
             server: (!in_htaccess).then(|| command.server()),
-            at: if command.is_in_section() { At::Directory } else { At::Server },
+            at: if command.is_in_section() {
+                At::Directory
+            } else {
+                At::Server
+            },
             file: command.node().map_or("", |node| pool.text(node.file())),
             line: command.node().map_or(0, |node| node.line()),
             home,
@@ -78,7 +87,10 @@ impl<'p> Placed<'p> {
     /// Gives the rule its name for counts. Sections of equal name in one server are
     /// one place; the rule of a .htaccess file is the same on every server.
     pub fn settle(&self) {
-        let site = self.server.and_then(|server| server.config(MODULE)).map_or(CountId(0), |site| site.id.get());
+        let site = self
+            .server
+            .and_then(|server| server.config(MODULE))
+            .map_or(CountId(0), |site| site.id.get());
         let CountId(name) = CountId::named(&["rule", self.name]);
         self.id.set(CountId(name ^ site.0.rotate_left(1)));
     }
@@ -94,7 +106,10 @@ impl<'p> Placed<'p> {
         // SAFETY: the level lives in the same pool as the rule, and the configuration
         // was read to its end before anybody asks.
         let home = unsafe { (*self.home).defaults };
-        let around = self.server.and_then(|server| server.config(MODULE)).map(|site| site.level.defaults);
+        let around = self
+            .server
+            .and_then(|server| server.config(MODULE))
+            .map(|site| site.level.defaults);
         self.terms.meaning(&home.or(around.unwrap_or_default()))
     }
 
@@ -122,13 +137,19 @@ impl<'p> Inventory<'p> {
 
     /// Notes what some place says for rules that do not say.
     pub fn note_defaults(&self, defaults: Defaults) {
-        self.defaults.set(self.pool.slice(self.defaults.get().iter().copied().chain([defaults])));
+        self.defaults.set(
+            self.pool
+                .slice(self.defaults.get().iter().copied().chain([defaults])),
+        );
     }
 
     /// Notes a warning for the end of the reading.
     pub fn warn(&self, text: &str) {
         let text = self.pool.text(text);
-        self.warnings.set(self.pool.slice(self.warnings.get().iter().copied().chain([text])));
+        self.warnings.set(
+            self.pool
+                .slice(self.warnings.get().iter().copied().chain([text])),
+        );
     }
 
     /// The warnings noted so far.
@@ -138,12 +159,16 @@ impl<'p> Inventory<'p> {
 
     /// The rules, last written first.
     pub fn rules(&self) -> impl Iterator<Item = &'p Placed<'p>> {
-        std::iter::successors(self.rules.get(), |rule| rule.next.get()).filter(|rule| !rule.superseded.get())
+        std::iter::successors(self.rules.get(), |rule| rule.next.get())
+            .filter(|rule| !rule.superseded.get())
     }
 
     /// Whether some place gives rules that do not say a scope another one.
     pub fn has_default_scope(&self) -> bool {
-        self.defaults.get().iter().any(|defaults| defaults.scope.is_some())
+        self.defaults
+            .get()
+            .iter()
+            .any(|defaults| defaults.scope.is_some())
     }
 
     /// Whether these terms count requests over this scope, under any of the defaults
@@ -153,10 +178,20 @@ impl<'p> Inventory<'p> {
         let seen = self.defaults.get();
         let mut scopes = seen.iter().map(|defaults| defaults.scope).chain([None]);
         scopes.any(|default_scope| {
-            seen.iter().map(|defaults| defaults.count).chain([None]).any(|default_count| {
-                let defaults = Defaults { scope: default_scope, count: default_count };
-                terms.meaning(&defaults) == Meaning { scope, count: Count::Requests }
-            })
+            seen.iter()
+                .map(|defaults| defaults.count)
+                .chain([None])
+                .any(|default_count| {
+                    let defaults = Defaults {
+                        scope: default_scope,
+                        count: default_count,
+                    };
+                    terms.meaning(&defaults)
+                        == Meaning {
+                            scope,
+                            count: Count::Requests,
+                        }
+                })
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 
 use super::MODULE;
-use super::lifecycle::Running;
+use super::running::Running;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::state;
@@ -31,20 +31,32 @@ impl Meta {
 
     /// The record of a rule.
     pub fn of_rule(terms: &Terms, meaning: Meaning) -> Meta {
-        Meta { limit: terms.limit.unwrap_or(0), meaning }
+        Meta {
+            limit: terms.limit.unwrap_or(0),
+            meaning,
+        }
     }
 
     /// One word.
     pub fn pack(self) -> u64 {
-        let scope = SCOPES.iter().position(|scope| *scope == self.meaning.scope).unwrap_or_default();
-        let count = COUNTS.iter().position(|count| *count == self.meaning.count).unwrap_or_default();
+        let scope = SCOPES
+            .iter()
+            .position(|scope| *scope == self.meaning.scope)
+            .unwrap_or_default();
+        let count = COUNTS
+            .iter()
+            .position(|count| *count == self.meaning.count)
+            .unwrap_or_default();
         u64::from(self.limit) | (scope as u64) << 16 | (count as u64) << 24
     }
 
     fn unpack(word: u64) -> Option<Meta> {
         let scope = *SCOPES.get((word >> 16 & 0xff) as usize)?;
         let count = *COUNTS.get((word >> 24) as usize)?;
-        Some(Meta { limit: word as u16, meaning: Meaning { scope, count } })
+        Some(Meta {
+            limit: word as u16,
+            meaning: Meaning { scope, count },
+        })
     }
 }
 
@@ -53,13 +65,20 @@ pub fn serve(running: Running, request: Request<'_>) -> c_int {
     if !request.has_handler(c"limitipconn-status") {
         return sys::DECLINED;
     }
-    let shown = request.server().config(MODULE).and_then(|site| site.status_page);
+    let shown = request
+        .server()
+        .config(MODULE)
+        .and_then(|site| site.status_page);
     if shown != Some(true) {
         let text = "limitipconn-status: not shown, since IPLimitStatusPage is Off; set it On in the main server";
         log::request(MODULE, LogLevel::Warning, request, text);
         return sys::HTTP_NOT_FOUND;
     }
-    let format = request.query().unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("format="));
+    let format = request
+        .query()
+        .unwrap_or("")
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("format="));
     if !matches!(format, None | Some("json")) {
         return sys::HTTP_BAD_REQUEST;
     }
@@ -71,7 +90,8 @@ pub fn serve(running: Running, request: Request<'_>) -> c_int {
 fn snapshot(running: Running) -> Snapshot {
     let reading = store::read(&running.runtime.segment);
     let (busy, idle) = running.child.scoreboard.pool();
-    let names: HashMap<u64, &RuleRecord> = reading.rules.iter().map(|rule| (rule.id, rule)).collect();
+    let names: HashMap<u64, &RuleRecord> =
+        reading.rules.iter().map(|rule| (rule.id, rule)).collect();
     let counts = reading.counts.iter().map(|count| {
         let record = names.get(&count.count.0);
         CountRow {
@@ -81,7 +101,10 @@ fn snapshot(running: Running) -> Snapshot {
             count: count.value.into(),
         }
     });
-    let current = reading.rules.iter().filter(|rule| rule.generation == running.runtime.generation);
+    let current = reading
+        .rules
+        .iter()
+        .filter(|rule| rule.generation == running.runtime.generation);
     let rules = current.filter_map(|rule| {
         let Meta { limit, meaning } = Meta::unpack(rule.meta)?;
         Some(RuleRow {
@@ -97,20 +120,23 @@ fn snapshot(running: Running) -> Snapshot {
     Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         httpd: state::description().into(),
-        pool: Pool { busy: busy.into(), idle: idle.into() },
+        pool: Pool {
+            busy: busy.into(),
+            idle: idle.into(),
+        },
         rules: rules.collect(),
         counts: counts.collect(),
         leases: Leases {
-            capacity: reading.leases.capacity.into(),
-            pending: reading.leases.pending.into(),
-            held: reading.leases.held.into(),
-            releasing: reading.leases.releasing.into(),
-            released: reading.leases.released.into(),
+            capacity: reading.leases.capacity,
+            pending: reading.leases.pending,
+            held: reading.leases.held,
+            releasing: reading.leases.releasing,
+            released: reading.leases.released,
         },
         keys: Keys {
-            capacity: reading.keys.capacity.into(),
-            used: reading.keys.used.into(),
-            held: reading.keys.held.into(),
+            capacity: reading.keys.capacity,
+            used: reading.keys.used,
+            held: reading.keys.held,
         },
         evictions: reading.evictions,
         untracked: reading.untracked,
@@ -144,7 +170,10 @@ mod tests {
         for scope in SCOPES {
             for count in COUNTS {
                 for limit in [0, 1, u16::MAX] {
-                    let meta = Meta { limit, meaning: Meaning { scope, count } };
+                    let meta = Meta {
+                        limit,
+                        meaning: Meaning { scope, count },
+                    };
                     assert_eq!(Meta::unpack(meta.pack()), Some(meta));
                 }
             }

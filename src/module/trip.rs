@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::config::Level;
-use super::lifecycle::Running;
+use super::running::Running;
 use super::visitor::{Client, Visitor};
 use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
@@ -82,7 +82,10 @@ impl<'r> Trip<'r> {
 
     /// What became of a rule that was asked before; None when it was not.
     pub fn answer(&self, rule: CountId) -> Option<bool> {
-        self.asked.iter().find(|(asked, _)| *asked == rule).map(|(_, passed)| passed)
+        self.asked
+            .iter()
+            .find(|(asked, _)| *asked == rule)
+            .map(|(_, passed)| passed)
     }
 
     /// Notes what became of a rule.
@@ -96,13 +99,17 @@ impl<'r> Trip<'r> {
     /// earlier ones are done but for their last bytes, and their places pass on.
     pub fn chain(&self) -> impl Iterator<Item = &Trip<'r>> {
         // SAFETY: null, or a trip that has not ended: each unlinks itself when it does.
-        std::iter::successors(Some(self), |trip| unsafe { trip.earlier.get().cast::<Trip<'r>>().as_ref() })
+        std::iter::successors(Some(self), |trip| unsafe {
+            trip.earlier.get().cast::<Trip<'r>>().as_ref()
+        })
     }
 
     /// The count that would stand if this request were admitted, by loads only.
     pub fn count_with_this(&self, count: CountId) -> u32 {
         let digest = self.client.digest.within(count);
-        let counted = self.chain().any(|trip| trip.places.iter().any(|place| place.digest == digest));
+        let counted = self
+            .chain()
+            .any(|trip| trip.places.iter().any(|place| place.digest == digest));
         self.running.child.holder.count(digest) + u32::from(!counted)
     }
 
@@ -111,8 +118,16 @@ impl<'r> Trip<'r> {
     pub fn busy_workers(&self, limit: u16) -> u32 {
         let child = self.running.child;
         let own = self.visitor.and_then(Visitor::slot);
-        let busy = |slot| own == Some(slot) || child.scoreboard.is_busy(crate::httpd::scoreboard::Slot(slot));
-        let found = child.identity.count(self.client.key, self.client.tag(), u32::from(limit), busy);
+        let busy = |slot| {
+            own == Some(slot)
+                || child
+                    .scoreboard
+                    .is_busy(crate::httpd::scoreboard::Slot(slot))
+        };
+        let found =
+            child
+                .identity
+                .count(self.client.key, self.client.tag(), u32::from(limit), busy);
         // A request without a worker of its own (HTTP/2) is still one.
         found.max(1)
     }
@@ -136,14 +151,29 @@ impl<'r> Trip<'r> {
                 holder.release(place.lease);
             }
         }
-        let passed_on = self.chain().skip(1).find_map(|trip| trip.places.take(|place| place.digest == digest));
+        let passed_on = self
+            .chain()
+            .skip(1)
+            .find_map(|trip| trip.places.take(|place| place.digest == digest));
         if let Some(place) = passed_on {
             self.places.push(Place { limit, ..place });
             return Ok(());
         }
-        match holder.acquire(&Keyed { digest, count, client: self.client.key }, limit, self.started) {
+        match holder.acquire(
+            &Keyed {
+                digest,
+                count,
+                client: self.client.key,
+            },
+            limit,
+            self.started,
+        ) {
             Acquired::Held(lease) => {
-                self.places.push(Place { digest, limit, lease: lease.keep() });
+                self.places.push(Place {
+                    digest,
+                    limit,
+                    lease: lease.keep(),
+                });
                 Ok(())
             }
             Acquired::Refused { count } => Err(count + 1),
@@ -157,7 +187,6 @@ impl<'r> Trip<'r> {
             self.running.child.holder.release(place.lease);
         }
     }
-
 }
 
 impl OnClear for Trip<'_> {

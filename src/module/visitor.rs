@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::ptr;
 
-use super::lifecycle::{Child, Running};
+use super::running::{Child, Running};
 use super::trip::Trip;
 use crate::httpd::connection::Connection;
 use crate::httpd::pool::OnClear;
@@ -42,7 +42,11 @@ impl Client {
     pub fn at(address: IpAddr, secret: Secret) -> Client {
         let address = Address::from(address);
         let key = address.masked(Prefix::default());
-        Client { address, key, digest: secret.digest(key) }
+        Client {
+            address,
+            key,
+            digest: secret.digest(key),
+        }
     }
 
     /// A byte of the digest, never 0, by which the slots are searched.
@@ -55,7 +59,9 @@ impl Visitor {
     /// Notes who is on a new connection. The visitor takes its seat at once, so that a
     /// worker whose request is not read yet counts for its TCP peer.
     pub fn welcome(running: Running, connection: Connection<'_>) {
-        let Some(address) = connection.peer() else { return };
+        let Some(address) = connection.peer() else {
+            return;
+        };
         let peer = Client::at(address, running.secret());
         let visitor: &Visitor = connection.pool().alloc(Visitor {
             child: running.child,
@@ -98,7 +104,9 @@ impl Visitor {
     fn take_seat(&self, client: Client) {
         self.seated.set(client);
         if let Some(slot) = self.slot.get() {
-            self.child.identity.seat(slot, self.owner, client.key, client.tag());
+            self.child
+                .identity
+                .seat(slot, self.owner, client.key, client.tag());
         }
     }
 
@@ -121,7 +129,10 @@ impl Visitor {
         }
         // SAFETY: null, or a trip that has not ended, since each unlinks itself here.
         let newest = unsafe { self.newest.get().as_ref() };
-        let later = newest.into_iter().flat_map(Trip::chain).find(|later| ptr::eq(later.earlier.get(), this));
+        let later = newest
+            .into_iter()
+            .flat_map(Trip::chain)
+            .find(|later| ptr::eq(later.earlier.get(), this));
         if let Some(later) = later {
             later.earlier.set(trip.earlier.get());
         }

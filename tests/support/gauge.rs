@@ -2,8 +2,14 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use serde_json::Value;
+
+use super::{DEADLINE, Httpd, wait_until};
+
+/// The address from which the gauge is read, so that it is in no test's count.
+const READER: &str = "127.0.0.99";
 
 /// One reading of `limitipconn-status?format=json`.
 #[derive(Clone, PartialEq)]
@@ -88,5 +94,51 @@ impl Deref for Gauge {
 impl fmt::Debug for Gauge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.0)
+    }
+}
+
+impl Httpd {
+    /// Reads the gauge.
+    #[track_caller]
+    pub fn gauge(&self) -> Gauge {
+        self.try_gauge().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn try_gauge(&self) -> Result<Gauge, String> {
+        let answer = self.client(READER).try_get("/limit-status?format=json");
+        let answer = answer.map_err(|e| format!("no gauge: {e}"))?;
+        if answer.status != 200 {
+            return Err(format!(
+                "the gauge answers {}: {}",
+                answer.status,
+                answer.text()
+            ));
+        }
+        let value = serde_json::from_slice(&answer.body);
+        value
+            .map(Gauge)
+            .map_err(|e| format!("no gauge: {e} in {}", answer.text()))
+    }
+
+    /// Reads the gauge until it is so; fails with the last reading.
+    #[track_caller]
+    pub fn wait_for(&self, so: impl Fn(&Gauge) -> bool) -> Gauge {
+        self.wait_for_within(DEADLINE, so)
+    }
+
+    /// As [`Httpd::wait_for`], with a deadline of its own.
+    #[track_caller]
+    pub fn wait_for_within(&self, deadline: Duration, so: impl Fn(&Gauge) -> bool) -> Gauge {
+        wait_until(deadline, || match self.try_gauge() {
+            Ok(gauge) if so(&gauge) => Ok(gauge),
+            Ok(gauge) => Err(format!("{gauge:?}")),
+            Err(why) => Err(why),
+        })
+    }
+
+    /// Waits until no request but the gauge's own is in flight and no other worker is busy.
+    #[track_caller]
+    pub fn wait_for_quiet(&self) -> Gauge {
+        self.wait_for(|gauge| gauge.total() == 0 && gauge.busy() <= 1)
     }
 }

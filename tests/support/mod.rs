@@ -13,9 +13,11 @@ mod gauge;
 mod held;
 mod log;
 mod process;
+mod recipe;
 mod response;
 mod scripts;
 mod server;
+mod setup;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -24,8 +26,10 @@ pub use client::{Client, Connection};
 pub use gauge::Gauge;
 pub use held::{Gate, Held};
 pub use process::Process;
+pub use recipe::Mpm;
 pub use response::Response;
-pub use server::{Configtest, Httpd, Mpm, Setup};
+pub use server::Httpd;
+pub use setup::{Configtest, Setup};
 
 /// How long a test waits for a state that should come at once.
 pub const DEADLINE: Duration = Duration::from_secs(10);

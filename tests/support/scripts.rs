@@ -3,8 +3,6 @@
 //! A script that must wait reads a FIFO whose other end the test holds: it goes on when the
 //! test closes it, and the kernel closes it when the test ends, however it ends.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Answers at once.
@@ -23,10 +21,4 @@ printf 'ended\\n'
 ",
         gates.display()
     )
-}
-
-/// Writes an executable script.
-pub fn install(path: &Path, text: &str) {
-    fs::write(path, text).expect("write a script");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("make a script executable");
 }

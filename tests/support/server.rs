@@ -1,328 +1,27 @@
-//! The guard of a private httpd: starts it, signals it, and ends it with all its children.
+//! The guard of a running private httpd: its clients, its signals, its end.
 
 use std::fs;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Client, DEADLINE, Gate, Gauge, Process, base, log, process, scripts, wait_until};
-
-/// The address from which the gauge is read, so that it is in no test's count.
-const GAUGE_READER: &str = "127.0.0.99";
+use super::recipe::Recipe;
+use super::{Client, DEADLINE, Gate, Mpm, Process, Setup, base, log, process, setup, wait_until};
 
 /// httpd waits up to ten seconds for children that do not want to end, then kills them.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// A multi-processing module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Mpm {
-    Prefork,
-    Worker,
-    Event,
-}
-
-impl Mpm {
-    /// All of them.
-    pub const ALL: [Mpm; 3] = [Mpm::Prefork, Mpm::Worker, Mpm::Event];
-
-    /// The name in `mpm_NAME_module`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mpm::Prefork => "prefork",
-            Mpm::Worker => "worker",
-            Mpm::Event => "event",
-        }
-    }
-}
-
-/// A server that is not started yet: what it is loaded with and what it says.
-pub struct Setup {
-    mpm: Mpm,
-    modules: Vec<String>,
-    conf: String,
-    expected: Vec<String>,
-    ours: bool,
-    status: bool,
-    dir: PathBuf,
-}
-
-/// What `httpd -t` said.
-#[derive(Debug)]
-pub struct Configtest {
-    /// The exit code.
-    pub code: i32,
-    /// All that it wrote to stderr.
-    pub stderr: String,
-}
-
 /// A running httpd. Dropped, it stops; an unexpected line in its error log then fails the test.
 pub struct Httpd {
-    mpm: Mpm,
+    recipe: Recipe,
     child: Child,
-    dir: PathBuf,
     ports: [u16; 2],
-    ours: bool,
-    status: bool,
-    extra_modules: Vec<String>,
     expected: Mutex<Vec<String>>,
     stopped: bool,
-}
-
-impl Setup {
-    fn new(mpm: Mpm) -> Setup {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!(
-            "limitipconn-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let dir = std::env::temp_dir().join(name);
-        for part in [
-            "",
-            "run",
-            "gates",
-            "cgi",
-            "htdocs",
-            "htdocs/hoge",
-            "htdocs/fuga",
-        ] {
-            let part = dir.join(part);
-            fs::create_dir(&part).unwrap_or_else(|e| panic!("create {}: {e}", part.display()));
-            // Whatever the umask: the server's children run as another user.
-            fs::set_permissions(&part, fs::Permissions::from_mode(0o755))
-                .expect("set the mode of a directory");
-        }
-        let setup = Setup {
-            mpm,
-            modules: Vec::new(),
-            conf: String::new(),
-            expected: Vec::new(),
-            ours: true,
-            status: true,
-            dir,
-        };
-        setup.furnish("").furnish("hoge").furnish("fuga")
-    }
-
-    /// Adds lines to the configuration.
-    #[must_use]
-    pub fn conf(mut self, lines: &str) -> Setup {
-        self.conf += lines;
-        self.conf += "\n";
-        self
-    }
-
-    /// Loads more of httpd's modules, by the name in `NAME_module`.
-    #[must_use]
-    pub fn load(mut self, modules: &[&str]) -> Setup {
-        self.modules
-            .extend(modules.iter().map(|name| (*name).to_owned()));
-        self
-    }
-
-    /// Lines of the error log that hold this text are no fault.
-    #[must_use]
-    pub fn expect_log(mut self, text: &str) -> Setup {
-        self.expected.push(text.to_owned());
-        self
-    }
-
-    /// Refusals are no fault.
-    #[must_use]
-    pub fn expect_refusals(self) -> Setup {
-        self.expect_log("limitipconn(101): ")
-    }
-
-    /// Leaves our module out: a control.
-    #[must_use]
-    pub fn without_module(mut self) -> Setup {
-        self.ours = false;
-        self
-    }
-
-    /// Leaves the status place out: what is then configured is the test's own lines only.
-    #[must_use]
-    pub fn without_status(mut self) -> Setup {
-        self.status = false;
-        self
-    }
-
-    /// A directory of the document root with `hold.cgi`, `hello.cgi`, `small.txt` and `index.html`.
-    #[must_use]
-    pub fn furnish(self, dir: &str) -> Setup {
-        let place = self.docroot().join(dir);
-        fs::create_dir_all(&place).expect("create a directory");
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o755))
-            .expect("set the mode of a directory");
-        scripts::install(
-            &place.join("hold.cgi"),
-            &scripts::hold(&self.dir.join("gates")),
-        );
-        scripts::install(&place.join("hello.cgi"), scripts::HELLO);
-        let title = if dir.is_empty() { "root" } else { dir };
-        self.file(&format!("{dir}/small.txt"), "ok\n")
-            .file(&format!("{dir}/index.html"), &format!("{title}\n"))
-    }
-
-    /// Writes a file into the document root.
-    #[must_use]
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Setup {
-        let place = self.docroot().join(path.trim_start_matches('/'));
-        fs::create_dir_all(place.parent().expect("a file has a directory"))
-            .expect("create a directory");
-        fs::write(&place, text).unwrap_or_else(|e| panic!("write {}: {e}", place.display()));
-        self
-    }
-
-    /// Writes a script into the document root.
-    #[must_use]
-    pub fn script(self, path: &str, text: &str) -> Setup {
-        let place = self.docroot().join(path.trim_start_matches('/'));
-        fs::create_dir_all(place.parent().expect("a file has a directory"))
-            .expect("create a directory");
-        scripts::install(&place, text);
-        self
-    }
-
-    /// Makes a file of so many bytes, all zero and taking no room.
-    #[must_use]
-    pub fn big_file(self, path: &str, bytes: u64) -> Setup {
-        let this = self.file(path, "");
-        let file = fs::File::options()
-            .write(true)
-            .open(this.docroot().join(path.trim_start_matches('/')));
-        file.and_then(|file| file.set_len(bytes))
-            .expect("make a big file");
-        this
-    }
-
-    /// The directory that is served.
-    pub fn docroot(&self) -> PathBuf {
-        self.dir.join("htdocs")
-    }
-
-    /// The server's own directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    fn write_conf(&self, ports: [u16; 2]) {
-        write_conf(
-            &self.dir,
-            self.mpm,
-            ports,
-            &self.modules,
-            self.ours,
-            self.status,
-            &self.conf,
-        );
-    }
-
-    fn httpd(&self) -> Command {
-        let mut command = Command::new(&base::installation().binary);
-        command
-            .arg("-d")
-            .arg(&self.dir)
-            .arg("-f")
-            .arg(self.dir.join("httpd.conf"));
-        command
-    }
-
-    /// What `httpd -t` says to this configuration; more arguments may follow it.
-    pub fn configtest_with(&self, arguments: &[&str]) -> Configtest {
-        self.write_conf([8080, 8081]);
-        let said = self
-            .httpd()
-            .arg("-t")
-            .args(arguments)
-            .output()
-            .expect("run httpd -t");
-        let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
-        Configtest {
-            code: said.status.code().unwrap_or(-1),
-            stderr,
-        }
-    }
-
-    /// What `httpd -t` says to this configuration.
-    pub fn configtest(&self) -> Configtest {
-        self.configtest_with(&[])
-    }
-
-    /// Starts the server; the error is all that it wrote before it gave up.
-    pub fn try_start(mut self) -> Result<Httpd, String> {
-        for _ in 0..20 {
-            let ports = free_ports();
-            self.write_conf(ports);
-            let mut child = self.spawn();
-            match await_start(&mut child, &self.dir) {
-                Ok(()) => {
-                    return Ok(Httpd {
-                        mpm: self.mpm,
-                        child,
-                        dir: std::mem::take(&mut self.dir),
-                        ports,
-                        ours: self.ours,
-                        status: self.status,
-                        extra_modules: std::mem::take(&mut self.modules),
-                        expected: Mutex::new(std::mem::take(&mut self.expected)),
-                        stopped: false,
-                    });
-                }
-                // Somebody took the port between our look and httpd's.
-                Err(said) if said.contains("AH00072") => {
-                    let _ = fs::remove_file(self.dir.join("error_log"));
-                }
-                Err(said) => return Err(said),
-            }
-        }
-        panic!("no free port in 20 attempts");
-    }
-
-    /// Starts the server and returns when it serves.
-    #[track_caller]
-    pub fn start(self) -> Httpd {
-        self.try_start()
-            .unwrap_or_else(|said| panic!("httpd did not start:\n{said}"))
-    }
-
-    fn spawn(&self) -> Child {
-        let stderr = fs::File::create(self.dir.join("stderr")).expect("create a file");
-        let mut command = self.httpd();
-        command
-            .arg("-DFOREGROUND")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(stderr);
-        // A parent that dies by a signal cannot drop its guard; the kernel then stops the server.
-        // SAFETY: between fork and exec only setsid and prctl run: system calls that take
-        // numbers, allocate nothing and take no lock.
-        unsafe {
-            command.pre_exec(|| {
-                if libc::setsid() == -1 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) == -1
-                {
-                    return Err(std::io::Error::last_os_error());
-                }
-                Ok(())
-            });
-        }
-        command.spawn().expect("run httpd")
-    }
-}
-
-impl Drop for Setup {
-    fn drop(&mut self) {
-        if !self.dir.as_os_str().is_empty() {
-            remove_dir(&self.dir);
-        }
-    }
 }
 
 impl Httpd {
@@ -331,9 +30,29 @@ impl Httpd {
         Setup::new(mpm)
     }
 
+    pub(super) fn running(
+        recipe: Recipe,
+        child: Child,
+        ports: [u16; 2],
+        expected: Vec<String>,
+    ) -> Httpd {
+        Httpd {
+            recipe,
+            child,
+            ports,
+            expected: Mutex::new(expected),
+            stopped: false,
+        }
+    }
+
+    /// The file that is loaded as our module.
+    pub fn module() -> PathBuf {
+        base::module()
+    }
+
     /// The MPM it runs on.
     pub fn mpm(&self) -> Mpm {
-        self.mpm
+        self.recipe.mpm
     }
 
     /// The port at which it listens.
@@ -348,7 +67,7 @@ impl Httpd {
 
     /// The server's own directory: logs, `run`, `htdocs`.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        &self.recipe.dir
     }
 
     /// The parent process.
@@ -359,7 +78,7 @@ impl Httpd {
     /// The children that serve requests; not mod_cgid's daemon, and no scripts.
     pub fn children(&self) -> Vec<Process> {
         let children = self.parent().children();
-        let socket = self.dir.join("run/cgid.sock");
+        let socket = self.dir().join("run/cgid.sock");
         let daemons = process::holders_of_unix(&children, &socket.display().to_string());
         children
             .into_iter()
@@ -376,78 +95,32 @@ impl Httpd {
         })
     }
 
-    /// A client with this address.
+    /// A client with this IPv4 address, of 127.0.0.0/8.
     pub fn client(&self, source: &str) -> Client {
         let source: IpAddr = source
             .parse()
             .unwrap_or_else(|_| panic!("no address: {source}"));
-        let host: IpAddr = if source.is_ipv4() {
-            [127, 0, 0, 1].into()
-        } else {
-            "::1".parse().expect("an address")
-        };
         Client {
-            server: SocketAddr::new(host, self.port()),
+            server: SocketAddr::from(([127, 0, 0, 1], self.port())),
             source,
             receive_buffer: None,
             headers: String::new(),
-            gates: self.dir.join("gates"),
+            gates: self.gates(),
         }
+    }
+
+    fn gates(&self) -> PathBuf {
+        self.dir().join("gates")
     }
 
     /// A closed gate with this name, for a script whose query is not the client's to choose.
     pub fn gate(&self, name: &str) -> Gate {
-        Gate::named(&self.dir.join("gates"), name)
-    }
-
-    /// Reads the gauge.
-    #[track_caller]
-    pub fn gauge(&self) -> Gauge {
-        self.try_gauge().unwrap_or_else(|why| panic!("{why}"))
-    }
-
-    fn try_gauge(&self) -> Result<Gauge, String> {
-        let answer = self
-            .client(GAUGE_READER)
-            .try_get("/limit-status?format=json");
-        let answer = answer.map_err(|e| format!("no gauge: {e}"))?;
-        if answer.status != 200 {
-            return Err(format!(
-                "the gauge answers {}: {}",
-                answer.status,
-                answer.text()
-            ));
-        }
-        serde_json::from_slice(&answer.body)
-            .map(Gauge)
-            .map_err(|e| format!("no gauge: {e} in {}", answer.text()))
-    }
-
-    /// Reads the gauge until it is so; fails with the last reading.
-    #[track_caller]
-    pub fn wait_for(&self, so: impl Fn(&Gauge) -> bool) -> Gauge {
-        self.wait_for_within(DEADLINE, so)
-    }
-
-    /// As [`Httpd::wait_for`], with a deadline of its own.
-    #[track_caller]
-    pub fn wait_for_within(&self, deadline: Duration, so: impl Fn(&Gauge) -> bool) -> Gauge {
-        wait_until(deadline, || match self.try_gauge() {
-            Ok(gauge) if so(&gauge) => Ok(gauge),
-            Ok(gauge) => Err(format!("{gauge:?}")),
-            Err(why) => Err(why),
-        })
-    }
-
-    /// Waits until no request holds a place and no worker but the gauge's own is busy.
-    #[track_caller]
-    pub fn wait_for_quiet(&self) -> Gauge {
-        self.wait_for(|gauge| gauge.leases_in_use() == 0 && gauge.total() == 0 && gauge.busy() <= 1)
+        Gate::named(&self.gates(), name)
     }
 
     /// All that stands in the error log.
     pub fn error_log(&self) -> String {
-        read_lossy(&self.dir.join("error_log"))
+        log::read(&self.dir().join("error_log"))
     }
 
     /// The lines of the error log that hold this text.
@@ -463,9 +136,12 @@ impl Httpd {
     #[track_caller]
     pub fn wait_for_log(&self, text: &str) -> Vec<String> {
         wait_until(DEADLINE, || {
-            Some(self.log_lines(text))
-                .filter(|lines| !lines.is_empty())
-                .ok_or(text.to_owned())
+            let lines = self.log_lines(text);
+            if lines.is_empty() {
+                Err(format!("no {text:?} in {}", self.error_log()))
+            } else {
+                Ok(lines)
+            }
         })
     }
 
@@ -491,11 +167,11 @@ impl Httpd {
 
     #[track_caller]
     fn restart(&self, signal: i32) {
-        let before = self.log_lines("resuming normal operations").len();
+        let before = self.log_lines(log::SERVING).len();
         self.parent().signal(signal);
-        // A hard restart first waits for children that hold something.
+        // A hard restart first waits for children that do not want to end.
         wait_until(STOP_DEADLINE, || {
-            let now = self.log_lines("resuming normal operations").len();
+            let now = self.log_lines(log::SERVING).len();
             if now > before {
                 Ok(())
             } else {
@@ -512,48 +188,33 @@ impl Httpd {
     }
 
     /// Writes another configuration for the next restart.
-    pub fn rewrite_conf(&self, conf: &str) {
-        write_conf(
-            &self.dir,
-            self.mpm,
-            self.ports,
-            &self.extra_modules,
-            self.ours,
-            self.status,
-            conf,
-        );
+    pub fn rewrite_conf(&self, lines: &str) {
+        self.recipe.write(self.ports, lines);
     }
 
     /// Stops by SIGTERM and waits; what is left of the session after the deadline is killed
     /// and named.
     pub fn stop(&mut self) -> Result<(), String> {
-        if self.stopped {
+        if std::mem::replace(&mut self.stopped, true) {
             return Ok(());
         }
-        self.stopped = true;
         self.open_gates();
-        let session = self.parent().0;
-        self.parent().signal(libc::SIGTERM);
+        let parent = self.parent();
+        parent.signal(libc::SIGTERM);
         let start = Instant::now();
-        let mut ended = false;
-        while start.elapsed() < STOP_DEADLINE {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-                _ => {
-                    ended = true;
-                    break;
-                }
-            }
+        while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < STOP_DEADLINE {
+            std::thread::sleep(Duration::from_millis(5));
         }
-        let left = || Process::in_session(session);
+        // Scripts of mod_cgid end a moment after the parent.
         let patience = Instant::now();
-        while ended && !left().is_empty() && patience.elapsed() < Duration::from_secs(2) {
+        let left = || Process::in_session(parent.0);
+        while !left().is_empty() && patience.elapsed() < Duration::from_secs(2) {
             std::thread::sleep(Duration::from_millis(5));
         }
         let outlived = left();
-        for process in &outlived {
-            process.signal(libc::SIGKILL);
-        }
+        outlived
+            .iter()
+            .for_each(|process| process.signal(libc::SIGKILL));
         let _ = self.child.wait();
         if outlived.is_empty() {
             Ok(())
@@ -562,12 +223,9 @@ impl Httpd {
         }
     }
 
-    /// Wakes every script that still waits: mod_cgid's outlive a server that stops.
+    /// Wakes every script that still waits: those of mod_cgid outlive a server that stops.
     fn open_gates(&self) {
-        let gates = fs::read_dir(self.dir.join("gates"))
-            .into_iter()
-            .flatten()
-            .flatten();
+        let gates = fs::read_dir(self.gates()).into_iter().flatten().flatten();
         for gate in gates.map(|entry| entry.path()) {
             let fifo = fs::File::options()
                 .write(true)
@@ -587,7 +245,7 @@ impl Httpd {
             .map(|texts| texts.clone())
             .unwrap_or_default();
         for file in ["error_log", "stderr"] {
-            let lines = log::unexpected(&read_lossy(&self.dir.join(file)), &expected);
+            let lines = log::unexpected(&log::read(&self.dir().join(file)), &expected);
             faults.extend(
                 lines
                     .into_iter()
@@ -602,79 +260,12 @@ impl Drop for Httpd {
     fn drop(&mut self) {
         let faults = self.faults();
         let log = self.error_log();
-        remove_dir(&self.dir);
+        setup::remove_dir(self.dir());
+        let mpm = self.mpm().name();
         if std::thread::panicking() {
-            eprintln!("error_log of the server on {}:\n{log}", self.mpm.name());
+            eprintln!("error_log of the server on {mpm}:\n{log}");
         } else if !faults.is_empty() {
-            panic!(
-                "faults of the server on {}:\n{}",
-                self.mpm.name(),
-                faults.join("\n")
-            );
+            panic!("faults of the server on {mpm}:\n{}", faults.join("\n"));
         }
-    }
-}
-
-fn write_conf(
-    dir: &Path,
-    mpm: Mpm,
-    ports: [u16; 2],
-    modules: &[String],
-    ours: bool,
-    status: bool,
-    conf: &str,
-) {
-    // SAFETY: geteuid takes nothing and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    let mut text = base::opening(mpm, dir, ports, modules, ours, root);
-    text += conf;
-    if ours && status {
-        text += base::STATUS;
-    }
-    fs::write(dir.join("httpd.conf"), text).expect("write httpd.conf");
-}
-
-/// Two ports that nobody listens at now.
-fn free_ports() -> [u16; 2] {
-    let both =
-        [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("bind to a free port"));
-    both.map(|listener| {
-        listener
-            .local_addr()
-            .expect("the address of a listener")
-            .port()
-    })
-}
-
-/// Waits until it serves; the error is what it wrote before it ended.
-fn await_start(child: &mut Child, dir: &Path) -> Result<(), String> {
-    let start = Instant::now();
-    let said = || read_lossy(&dir.join("stderr")) + &read_lossy(&dir.join("error_log"));
-    loop {
-        if said().contains("resuming normal operations") {
-            return Ok(());
-        }
-        if child.try_wait().expect("wait for httpd").is_some() {
-            return Err(said());
-        }
-        if start.elapsed() > DEADLINE {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(format!("it does not serve after {DEADLINE:?}\n{}", said()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn read_lossy(path: &Path) -> String {
-    fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
-}
-
-/// `LIMITIPCONN_KEEP=1` keeps the directories for a look.
-fn remove_dir(dir: &Path) {
-    if std::env::var_os("LIMITIPCONN_KEEP").is_none() {
-        let _ = fs::remove_dir_all(dir);
     }
 }

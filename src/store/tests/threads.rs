@@ -151,7 +151,7 @@ fn reading_and_auditing_while_all_move_finds_nothing_wrong() {
 fn a_lease_taken_by_one_thread_is_released_by_another() {
     let segment = segment(SMALL);
     let holder = holder(&segment, 1);
-    let (send, receive) = std::sync::mpsc::channel();
+    let (send, receive) = std::sync::mpsc::sync_channel(64);
     std::thread::scope(|scope| {
         let holder = &holder;
         scope.spawn(move || {

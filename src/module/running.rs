@@ -1,0 +1,182 @@
+//! The generation that serves and this child's part in it: what the hooks reach for.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use once_cell::race::OnceBox;
+
+use super::MODULE;
+use super::rules::Inventory;
+use crate::httpd::log::{self, LogLevel};
+use crate::httpd::pool::OnClear;
+use crate::httpd::scoreboard::Scoreboard;
+use crate::httpd::server::Server;
+use crate::limit::key::Secret;
+use crate::limit::rule::{Level, Scope};
+use crate::report::message::Id;
+use crate::store::{Counter, Holder, Identity, Segment};
+
+/// Some rule exists, so the hooks have work.
+pub const ANY_RULE: u32 = 1;
+
+/// This generation; null while httpd reads its configuration.
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+
+/// This process's own part, from child_init on.
+static CHILD: OnceBox<Child> = OnceBox::new();
+
+/// What one generation of the server has decided at its start.
+pub struct Runtime {
+    /// The shared memory.
+    pub segment: Segment,
+    /// What the server's files need of the hooks: [`ANY_RULE`] and [`flag`]s.
+    pub flags: u32,
+    /// Whether the configuration mentions the LIMITIP variables.
+    pub names_variables: bool,
+    /// How often the configuration was read.
+    pub generation: u32,
+    /// All rules of the server's files.
+    pub inventory: &'static Inventory<'static>,
+    /// The main server.
+    pub main: Server<'static>,
+}
+
+/// What one child has made for itself.
+pub struct Child {
+    /// Its places.
+    pub holder: Holder,
+    /// The status of all slots.
+    pub scoreboard: Scoreboard,
+    /// Who sits in them.
+    pub identity: Identity<'static>,
+    /// This process.
+    pub pid: u32,
+    /// How many connections it has had.
+    pub serial: AtomicU32,
+}
+
+/// A generation that serves, in a child of it.
+#[derive(Clone, Copy)]
+pub struct Running {
+    /// What the generation decided.
+    pub runtime: &'static Runtime,
+    /// What the child made.
+    pub child: &'static Child,
+}
+
+impl Runtime {
+    /// The generation that is up, in parent and children.
+    pub fn current() -> Option<&'static Runtime> {
+        // SAFETY: null, or a Runtime in the configuration's pool, whose cleanup makes
+        // it null again. Hooks run between the two.
+        unsafe { RUNTIME.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Writes a line that is about no request.
+    pub fn log(&self, level: LogLevel, text: &str) {
+        log::server(MODULE, level, self.main, text);
+    }
+}
+
+impl Runtime {
+    /// Makes this the generation that is up, until its configuration's pool is cleared.
+    pub fn rise(&'static self) {
+        RUNTIME.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+    }
+}
+
+impl OnClear for Runtime {
+    fn on_clear(&self) {
+        RUNTIME.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+impl Child {
+    /// Makes this the child's part. A second child_init in one process changes nothing.
+    pub fn rise(self) {
+        let _ = CHILD.set(Box::new(self));
+    }
+
+    /// A name for a connection that no other connection of this server ever had,
+    /// short of 2^32 connections in one child.
+    pub fn next_owner(&self) -> u64 {
+        u64::from(self.pid) << 32 | u64::from(self.serial.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Running {
+    /// The generation and the child that serve here; None in the parent.
+    #[inline]
+    pub fn get() -> Option<Running> {
+        Some(Running {
+            runtime: Runtime::current()?,
+            child: CHILD.get()?,
+        })
+    }
+
+    /// The same, only while there is some rule somewhere.
+    #[inline]
+    pub fn with_rules() -> Option<Running> {
+        Running::get().filter(|running| running.flags() & ANY_RULE != 0)
+    }
+
+    fn flags(self) -> u32 {
+        self.runtime.flags | self.runtime.segment.flags()
+    }
+
+    /// Whether requests that no rule governs are counted over this scope too, since
+    /// some rule of the level looks that far.
+    pub fn counts_all(self, level: Level, scope: Scope) -> bool {
+        self.flags() & flag(level, scope) != 0
+    }
+
+    /// The key of the digests.
+    pub fn secret(self) -> Secret {
+        self.runtime.segment.secret()
+    }
+}
+
+/// The bit that says: some rule of this level counts requests over this scope.
+pub const fn flag(level: Level, scope: Scope) -> u32 {
+    match (level, scope) {
+        (_, Scope::Location) => 0,
+        (Level::Server, Scope::Server) => 2,
+        (Level::Server, Scope::Vhost) => 4,
+        (Level::Directory, Scope::Server) => 8,
+        (Level::Directory, Scope::Vhost) => 16,
+    }
+}
+
+/// The counts that more than one rule can share.
+pub const WIDE: [(Level, Scope); 4] = [
+    (Level::Server, Scope::Server),
+    (Level::Server, Scope::Vhost),
+    (Level::Directory, Scope::Server),
+    (Level::Directory, Scope::Vhost),
+];
+
+/// A panic of ours was caught: counted always, told once per process.
+pub fn fault(text: &str) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let Some(runtime) = Runtime::current() else {
+        return;
+    };
+    runtime.segment.add(Counter::Faults, 1);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        let text = format!(
+            "{}: a fault of the module was caught, the request is served: {text}; please report this",
+            Id::Fault
+        );
+        runtime.log(LogLevel::Error, &text);
+    }
+}
+
+/// Debug builds only: panics while the environment has LIMITIPCONN_PLANTED_FAULT, so
+/// that a test can watch what httpd makes of a fault of ours.
+#[inline]
+pub fn planted_fault() {
+    #[cfg(debug_assertions)]
+    if std::env::var_os("LIMITIPCONN_PLANTED_FAULT").is_some() {
+        panic!("planted");
+    }
+}

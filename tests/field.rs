@@ -1,0 +1,489 @@
+//! Reports from the field, one test each: C02, C10, C11, C27, C34, C37, C39, and C09 and C13
+//! as far as they go without zones. The others stand where their behaviour is tested:
+//! C01 in levels, C03, C04 and C07 in directives, C05 in location, C06 in redirects,
+//! C08 in types, C29 and C30 in answer.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use support::{Client, Httpd, Mpm, Setup, at_once, on_every_mpm, wait_until};
+
+on_every_mpm!(
+    customers_raise_their_limit_only_where_they_may,
+    accelerator_gets_two_ranges_at_a_time_and_the_whole_file,
+    gracefuls_under_load_break_nothing,
+    thirty_clients_are_thirty_counts,
+    server_that_proxies_to_itself_does_not_refuse_itself,
+    loaded_and_off_or_at_two_on_static_cgi_and_proxy,
+    twenty_first_download_is_refused_and_others_are_not,
+    client_behind_a_balancer_is_itself,
+);
+
+/// As many as are admitted before the first refusal; all are let go again.
+fn admitted(httpd: &Httpd, client: &Client, path: &str) -> usize {
+    let mut held = Vec::new();
+    while let Ok(request) = client.try_hold(path) {
+        held.push(request);
+        assert!(held.len() < 10, "no limit in {path}");
+    }
+    let number = held.len();
+    drop(held);
+    httpd.wait_for_quiet();
+    number
+}
+
+/// C02: under `AllowOverride Limit` the customer's number wins over the hoster's Directory; with
+/// another class httpd says no; with None it is not read. The server's own rule, and one of
+/// Location, hold in any case. The log has number and limit.
+fn customers_raise_their_limit_only_where_they_may(mpm: Mpm) {
+    let hoster = |class: &str, more: &str| {
+        let conf = format!(
+            "<Directory ${{DOCROOT}}/hoge>
+                 AllowOverride {class}
+                 MaxConnPerIP 2 scope=location
+             </Directory>
+             {more}"
+        );
+        let setup = Httpd::on(mpm)
+            .expect_refusals()
+            .expect_log(".htaccess: ")
+            .conf(&conf);
+        setup
+            .file("hoge/.htaccess", "MaxConnPerIP 4 scope=location\n")
+            .start()
+    };
+    let count = |httpd: &Httpd| admitted(httpd, &httpd.client("127.0.0.2"), "/hoge/hold.cgi");
+
+    let limit = hoster("Limit", "");
+    assert_eq!(count(&limit), 4);
+    let line = limit
+        .wait_for_log("limitipconn(101): ")
+        .pop()
+        .expect("a line");
+    assert!(
+        line.contains("too many connections from this host: 5/4, rule MaxConnPerIP@.htaccess:"),
+        "{line}"
+    );
+
+    let other = hoster("AuthConfig", "");
+    assert_eq!(other.client("127.0.0.2").status("/hoge/small.txt"), 500);
+    assert!(
+        other
+            .wait_for_log(".htaccess: ")
+            .pop()
+            .is_some_and(|line| line.contains("not allowed here"))
+    );
+
+    assert_eq!(count(&hoster("None", "")), 2);
+    assert_eq!(
+        count(&hoster("Limit", "MaxConnPerIP 3 count=requests")),
+        3,
+        "the hard cap of the server"
+    );
+    let location = "<Location />\n MaxConnPerIP 3 scope=location\n</Location>";
+    let capped = hoster("Limit", location);
+    capped.expect_log("limitipconn(206): ");
+    assert_eq!(count(&capped), 3, "Location comes after .htaccess");
+}
+
+/// C10: thirty ranges at once, two are served, the rest come later; the file is whole.
+fn accelerator_gets_two_ranges_at_a_time_and_the_whole_file(mpm: Mpm) {
+    const PIECES: usize = 30;
+    const PIECE: usize = 1 << 20;
+    let content: Vec<u8> = (0..PIECES * PIECE / 8)
+        .flat_map(|n| (n as u64).wrapping_mul(0x9e37_79b9).to_le_bytes())
+        .collect();
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf("SendBufferSize 16384\n<Location /hoge>\n MaxConnPerIP 2 count=requests scope=location\n</Location>")
+        .file("hoge/image.iso", &content)
+        .start();
+    let ranged = |n: usize| {
+        let range = format!("bytes={}-{}", n * PIECE, (n + 1) * PIECE - 1);
+        httpd
+            .client("127.0.0.2")
+            .with_tiny_buffer()
+            .header("Range", &range)
+    };
+
+    let first = at_once(PIECES, |n| ranged(n).try_read_slowly("/hoge/image.iso"));
+    let refused: Vec<_> = first
+        .iter()
+        .filter_map(|answer| answer.as_ref().err())
+        .collect();
+    assert_eq!(refused.len(), PIECES - 2, "{:?}", httpd.gauge());
+    assert!(
+        refused
+            .iter()
+            .all(|answer| answer.status == 503 && answer.header("retry-after") == Some("5"))
+    );
+    assert!(first.iter().flatten().all(|held| held.head().status == 206));
+    drop(first);
+
+    let done = AtomicUsize::new(0);
+    let pieces = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most = 0;
+            while done.load(Ordering::Relaxed) < PIECES {
+                most = most.max(httpd.gauge().count_of("MaxConnPerIP@/hoge", "127.0.0.2"));
+            }
+            most
+        });
+        let pieces = at_once(PIECES, |n| {
+            // The watch ends with the last piece, also when one of them panics.
+            let _counted = CountOnDrop(&done);
+            wait_until(std::time::Duration::from_secs(60), || {
+                let answer = ranged(n).get("/hoge/image.iso");
+                assert!(matches!(answer.status, 206 | 503), "{:?}", answer.headers);
+                if answer.status == 206 {
+                    Ok(answer.body)
+                } else {
+                    Err(answer.status)
+                }
+            })
+        });
+        assert!(
+            watch.join().expect("the watch") <= 2,
+            "never more than two at a time"
+        );
+        pieces
+    });
+    assert!(pieces.concat() == content, "the file is not what it was");
+}
+
+struct CountOnDrop<'a>(&'a AtomicUsize);
+
+impl Drop for CountOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// C11: twenty clients below the limit and twenty gracefuls: every answer is a 200.
+fn gracefuls_under_load_break_nothing(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .conf("MaxConnPerIP 60 count=requests\n<Location /hoge>\n MaxConnPerIP 40 scope=location\n</Location>")
+        .start();
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for n in 0..20 {
+            let client = httpd.client("127.0.0.2");
+            let (stop, served) = (&stop, &served);
+            scope.spawn(move || {
+                let path = if n % 5 == 0 {
+                    "/hoge/hello.cgi"
+                } else {
+                    "/hoge/small.txt"
+                };
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(client.status(path), 200);
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _stop = StopOnDrop(&stop);
+        for _ in 0..20 {
+            let before = served.load(Ordering::Relaxed);
+            httpd.graceful();
+            wait_until(support::DEADLINE, || {
+                let now = served.load(Ordering::Relaxed);
+                if now > before + 40 { Ok(()) } else { Err(now) }
+            });
+        }
+    });
+    let gauge = httpd.wait_for_quiet();
+    assert_eq!(gauge.number("audit_mismatches"), 0, "{gauge:?}");
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// C27: thirty clients with one request each are thirty counts of one.
+fn thirty_clients_are_thirty_counts(mpm: Mpm) {
+    let httpd = Httpd::on(mpm).conf("MaxConnPerIP 5 count=requests").start();
+    let addresses: Vec<_> = (2..32).map(|n| format!("127.0.0.{n}")).collect();
+    let _held: Vec<_> = at_once(30, |n| httpd.client(&addresses[n]).hold("/hoge/hold.cgi"));
+    let gauge = httpd.gauge();
+    let one = |key: &String| gauge.count_of("requests@server (server level)", key) == 1;
+    assert!(addresses.iter().all(one), "{gauge:?}");
+    assert_eq!(gauge.refused("MaxConnPerIP@server"), 0, "{gauge:?}");
+}
+
+/// C34: every place takes a rule that works, and an inner `off` that works: Directory and
+/// DirectoryMatch, Location and LocationMatch, Files and FilesMatch, If, .htaccess.
+#[test]
+fn every_place_takes_a_rule() {
+    let places = [
+        (
+            "directory",
+            "<Directory ${DOCROOT}/directory>|</Directory>",
+            "<Directory ${DOCROOT}/directory/free>|</Directory>",
+        ),
+        (
+            "dirmatch",
+            "<DirectoryMatch /htdocs/dirmatch>|</DirectoryMatch>",
+            "<DirectoryMatch /htdocs/dirmatch/free>|</DirectoryMatch>",
+        ),
+        (
+            "location",
+            "<Location /location>|</Location>",
+            "<Location /location/free>|</Location>",
+        ),
+        (
+            "locmatch",
+            "<LocationMatch ^/locmatch/.*cgi$>|</LocationMatch>",
+            "<LocationMatch ^/locmatch/free/>|</LocationMatch>",
+        ),
+        (
+            "files",
+            "<Directory ${DOCROOT}/files>\n<Files hold.cgi>|</Files>\n</Directory>",
+            "<Directory ${DOCROOT}/files/free>\n<Files hold.cgi>|</Files>\n</Directory>",
+        ),
+        (
+            "filesmatch",
+            "<Directory ${DOCROOT}/filesmatch>\n<FilesMatch ^hold>|</FilesMatch>\n</Directory>",
+            "<Directory ${DOCROOT}/filesmatch/free>\n<FilesMatch ^hold>|</FilesMatch>\n</Directory>",
+        ),
+        (
+            "if",
+            "<If \"%{REQUEST_URI} =~ m#^/if/#\">|</If>",
+            "<If \"%{REQUEST_URI} =~ m#^/if/free/#\">|</If>",
+        ),
+    ];
+    let mut setup = Httpd::on(Mpm::Event).expect_refusals();
+    for (name, outer, inner) in places {
+        setup = setup
+            .furnish(name)
+            .furnish(&format!("{name}/free"))
+            .conf(&outer.replace('|', "\nMaxConnPerIP 1 scope=location\n"))
+            .conf(&inner.replace('|', "\nMaxConnPerIP off\n"));
+    }
+    let httpd = setup
+        .furnish("htaccess")
+        .furnish("htaccess/free")
+        .conf("<Directory ${DOCROOT}/htaccess>\n AllowOverride Limit\n</Directory>")
+        .file("htaccess/.htaccess", "MaxConnPerIP 1 scope=location\n")
+        .file("htaccess/free/.htaccess", "MaxConnPerIP 0\n")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    for name in places
+        .map(|(name, ..)| name)
+        .into_iter()
+        .chain(["htaccess"])
+    {
+        assert_eq!(
+            admitted(&httpd, &client, &format!("/{name}/hold.cgi")),
+            1,
+            "{name}"
+        );
+        let free = [(); 2].map(|()| client.hold(&format!("/{name}/free/hold.cgi")));
+        assert_eq!(
+            client.status(&format!("/{name}/free/hold.cgi")),
+            200,
+            "{name}"
+        );
+        drop(free);
+        httpd.wait_for_quiet();
+    }
+}
+
+/// C34: so do the main server and a virtual host; one customer's domain is set free.
+#[test]
+fn server_and_virtual_host_take_a_rule() {
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf(
+            "MaxConnPerIP 1 count=requests scope=vhost
+             <VirtualHost *:${PORT}>
+                 ServerName plain.example
+             </VirtualHost>
+             <VirtualHost *:${PORT}>
+                 ServerName two.example
+                 MaxConnPerIP 2 count=requests scope=vhost
+             </VirtualHost>
+             <VirtualHost *:${PORT}>
+                 ServerName free.example
+                 MaxConnPerIP off
+             </VirtualHost>",
+        )
+        .start();
+    let hold = |host: &str| {
+        let gate = httpd.gate(host);
+        let mut connection = httpd.client("127.0.0.2").connect();
+        connection.send(connection.request(
+            "GET",
+            &format!("/hoge/hold.cgi?{host}"),
+            &format!("Host: {host}\r\n"),
+        ));
+        let status = connection.head().status;
+        (status, connection, gate)
+    };
+    let one = hold("plain.example");
+    assert_eq!(one.0, 200);
+    let ask = |host: &str| {
+        let mut connection = httpd.client("127.0.0.2").connect();
+        connection.send(connection.request(
+            "GET",
+            "/hoge/small.txt",
+            &format!("Host: {host}\r\nConnection: close\r\n"),
+        ));
+        connection.response().status
+    };
+    assert_eq!(ask("plain.example"), 503);
+    let _two = hold("two.example");
+    assert_eq!(ask("two.example"), 200);
+    let _free = hold("free.example");
+    assert_eq!([(); 3].map(|()| ask("free.example")), [200; 3]);
+}
+
+/// A front that proxies to a virtual host of the same server, from loopback.
+fn front_and_back(mpm: Mpm, front: &str, back: &str) -> Setup {
+    let threads = "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128";
+    let processes = "StartServers 70\nServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128";
+    Httpd::on(mpm)
+        .load(&["proxy", "proxy_http"])
+        .conf(if mpm == Mpm::Prefork {
+            processes
+        } else {
+            threads
+        })
+        .conf(&format!(
+            "Listen 127.0.0.1:${{PORT2}}
+             <VirtualHost *:${{PORT}}>
+                 ServerName front.example
+                 ProxyPass /app http://127.0.0.1:${{PORT2}}/hoge disablereuse=On
+                 {front}
+             </VirtualHost>
+             <VirtualHost *:${{PORT2}}>
+                 ServerName back.example
+                 {back}
+             </VirtualHost>"
+        ))
+}
+
+/// C37: the inner requests all come from loopback; with the limit off there, nobody is refused
+/// who should not be, and the front still limits the true client.
+fn server_that_proxies_to_itself_does_not_refuse_itself(mpm: Mpm) {
+    let httpd = front_and_back(mpm, "", "MaxConnPerIP off")
+        .expect_refusals()
+        .conf("MaxConnPerIP 3 count=requests scope=vhost")
+        .start();
+    let clients: Vec<_> = (2..12)
+        .map(|n| httpd.client(&format!("127.0.0.{n}")))
+        .collect();
+    let _held: Vec<_> = clients
+        .iter()
+        .flat_map(|client| [(); 3].map(|()| client.hold("/app/hold.cgi")))
+        .collect();
+    for client in &clients {
+        assert_eq!(client.status("/app/small.txt"), 503);
+    }
+    let gauge = httpd.gauge();
+    let front = format!("front.example:{}", httpd.port());
+    assert_eq!(gauge.total(), 30, "{gauge:?}");
+    assert!(
+        gauge
+            .rows("counts")
+            .all(|row| row["vhost"] == front.as_str()),
+        "{gauge:?}"
+    );
+    let lines = httpd.wait_for_log("limitipconn(101): ");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains(&format!("vhost {front}, "))),
+        "{lines:?}"
+    );
+}
+
+/// C39: loaded and off it costs nobody anything; at two it does the same on every MPM, for
+/// static files, scripts and proxied requests.
+fn loaded_and_off_or_at_two_on_static_cgi_and_proxy(mpm: Mpm) {
+    for (rule, limit) in [
+        ("MaxConnPerIP off", None),
+        ("MaxConnPerIP 2 scope=location", Some(2)),
+    ] {
+        let places = format!(
+            "<Location /hoge>\n {rule}\n</Location>\n<Location /app>\n {rule}\n</Location>"
+        );
+        let back = "<Location /hoge>\n MaxConnPerIP off\n</Location>";
+        let httpd = front_and_back(mpm, &places, back)
+            .expect_refusals()
+            .expect_log("limitipconn(201): ")
+            .big_file("hoge/big.bin", 20 << 20)
+            .start();
+        let client = httpd.client("127.0.0.2");
+        for path in [
+            "/hoge/big.bin",
+            "/hoge/hold.cgi",
+            "/app/hold.cgi",
+            "/app/big.bin",
+        ] {
+            let mut held = Vec::new();
+            for _ in 0..4 {
+                let answer = if path.ends_with("cgi") {
+                    client.try_hold(path)
+                } else {
+                    client.try_read_slowly(path)
+                };
+                held.extend(answer);
+            }
+            assert_eq!(held.len(), limit.unwrap_or(4), "{rule}: {path}");
+            drop(held);
+            httpd.wait_for_quiet();
+            assert_eq!(client.status(path), 200, "{rule}: {path}");
+            httpd.wait_for_quiet();
+        }
+    }
+}
+
+/// C09: a tool that opens too much is told so at once, alone, and is served again when it stops.
+fn twenty_first_download_is_refused_and_others_are_not(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf("MaxConnPerIP 20 count=requests")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let held = at_once(20, |_| client.hold("/hoge/hold.cgi"));
+    let refused = client.get("/hoge/small.txt");
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (503, Some("5"))
+    );
+    assert!(refused.body.len() < 1000, "{}", refused.text());
+    assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
+    drop(held);
+    httpd.wait_for_within(support::A_SECOND, |gauge| gauge.total() == 0);
+    assert_eq!(client.status("/hoge/small.txt"), 200);
+}
+
+/// C13: behind a balancer the key is the client that mod_remoteip tells, at both levels.
+fn client_behind_a_balancer_is_itself(mpm: Mpm) {
+    for rule in [
+        "MaxConnPerIP 2 count=requests",
+        "<Location /hoge>\n MaxConnPerIP 2 scope=location\n</Location>",
+    ] {
+        let httpd = Httpd::on(mpm)
+            .expect_refusals()
+            .load(&["remoteip"])
+            .conf("RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1")
+            .conf(rule)
+            .start();
+        let from = |address: &str| httpd.client("127.0.0.1").header("X-Forwarded-For", address);
+        let one = from("198.51.100.1");
+        let _held = [(); 2].map(|()| one.hold("/hoge/hold.cgi"));
+        assert_eq!(one.status("/hoge/small.txt"), 503);
+        assert_eq!(from("198.51.100.2").status("/hoge/small.txt"), 200);
+        let line = httpd
+            .wait_for_log("limitipconn(101): ")
+            .pop()
+            .expect("a line");
+        assert!(line.contains("client 198.51.100.1 refused: "), "{line}");
+    }
+}

@@ -1,0 +1,315 @@
+//! A server before its start: what it is loaded with, what it says, which files it serves.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::recipe::Recipe;
+use super::{DEADLINE, Httpd, Mpm, base, log, scripts};
+
+/// A server that is not started yet. Dropped, its directory is removed.
+pub struct Setup {
+    recipe: Recipe,
+    conf: String,
+    expected: Vec<String>,
+    started: bool,
+}
+
+/// What `httpd -t` said.
+#[derive(Debug)]
+pub struct Configtest {
+    /// The exit code.
+    pub code: i32,
+    /// All that it wrote to stderr.
+    pub stderr: String,
+    /// All that it wrote to stdout.
+    pub stdout: String,
+}
+
+impl Setup {
+    pub(super) fn new(mpm: Mpm) -> Setup {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!(
+            "limitipconn-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let dir = std::env::temp_dir().join(name);
+        for part in ["", "run", "gates", "htdocs"] {
+            make_dir(&dir.join(part));
+        }
+        let recipe = Recipe {
+            mpm,
+            dir,
+            modules: Vec::new(),
+            ours: true,
+            status: true,
+        };
+        let setup = Setup {
+            recipe,
+            conf: String::new(),
+            expected: Vec::new(),
+            started: false,
+        };
+        setup.furnish("").furnish("hoge").furnish("fuga")
+    }
+
+    /// Adds lines to the configuration.
+    #[must_use]
+    pub fn conf(mut self, lines: &str) -> Setup {
+        self.conf += lines;
+        self.conf += "\n";
+        self
+    }
+
+    /// Loads more of httpd's modules, by the name in `NAME_module`.
+    #[must_use]
+    pub fn load(mut self, modules: &[&str]) -> Setup {
+        self.recipe
+            .modules
+            .extend(modules.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// Lines of the error log that hold this text are no fault.
+    #[must_use]
+    pub fn expect_log(mut self, text: &str) -> Setup {
+        self.expected.push(text.to_owned());
+        self
+    }
+
+    /// Refusals are no fault.
+    #[must_use]
+    pub fn expect_refusals(self) -> Setup {
+        self.expect_log(log::REFUSED)
+    }
+
+    /// Leaves our module out: a control.
+    #[must_use]
+    pub fn without_module(mut self) -> Setup {
+        self.recipe.ours = false;
+        self
+    }
+
+    /// Leaves the status place out: what is then configured is the test's own lines only.
+    #[must_use]
+    pub fn without_status(mut self) -> Setup {
+        self.recipe.status = false;
+        self
+    }
+
+    /// A directory of the document root with `hold.cgi`, `hello.cgi`, `small.txt` and `index.html`.
+    #[must_use]
+    pub fn furnish(self, dir: &str) -> Setup {
+        let title = if dir.is_empty() { "root" } else { dir };
+        let hold = scripts::hold(&self.dir().join("gates"));
+        self.script(&format!("{dir}/hold.cgi"), &hold)
+            .script(&format!("{dir}/hello.cgi"), scripts::HELLO)
+            .file(&format!("{dir}/small.txt"), "ok\n")
+            .file(&format!("{dir}/index.html"), format!("{title}\n"))
+    }
+
+    /// Writes a file into the document root.
+    #[must_use]
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Setup {
+        let place = self.place(path);
+        fs::write(&place, text).unwrap_or_else(|e| panic!("write {}: {e}", place.display()));
+        set_mode(&place, 0o644);
+        self
+    }
+
+    /// Writes a script into the document root.
+    #[must_use]
+    pub fn script(self, path: &str, text: &str) -> Setup {
+        let place = self.place(path);
+        let this = self.file(path, text);
+        set_mode(&place, 0o755);
+        this
+    }
+
+    /// Makes a file of so many bytes, all zero and taking no room.
+    #[must_use]
+    pub fn big_file(self, path: &str, bytes: u64) -> Setup {
+        let place = self.place(path);
+        let this = self.file(path, "");
+        let file = fs::File::options().write(true).open(place);
+        file.and_then(|file| file.set_len(bytes))
+            .expect("make a big file");
+        this
+    }
+
+    /// Makes a directory of the server's own into which its children may write.
+    #[must_use]
+    pub fn writable_dir(self, name: &str) -> Setup {
+        let place = self.dir().join(name);
+        make_dir(&place);
+        set_mode(&place, 0o777);
+        self
+    }
+
+    /// The server's own directory.
+    pub fn dir(&self) -> &Path {
+        &self.recipe.dir
+    }
+
+    /// Where a file of the document root lies; its directory is there.
+    fn place(&self, path: &str) -> PathBuf {
+        let place = self.dir().join("htdocs").join(path.trim_start_matches('/'));
+        let mut missing: Vec<_> = place
+            .ancestors()
+            .skip(1)
+            .take_while(|dir| !dir.exists())
+            .collect();
+        missing.reverse();
+        missing.into_iter().for_each(make_dir);
+        place
+    }
+
+    fn httpd(&self) -> Command {
+        let mut command = Command::new(&base::installation().binary);
+        command
+            .arg("-d")
+            .arg(self.dir())
+            .arg("-f")
+            .arg(self.dir().join("httpd.conf"));
+        command
+    }
+
+    /// What `httpd -t` says to this configuration; more arguments may follow it.
+    pub fn configtest_with(&self, arguments: &[&str]) -> Configtest {
+        self.recipe.write([8080, 8081], &self.conf);
+        let said = self
+            .httpd()
+            .arg("-t")
+            .args(arguments)
+            .output()
+            .expect("run httpd -t");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = said.status.code().unwrap_or(-1);
+        Configtest {
+            code,
+            stderr: text(&said.stderr),
+            stdout: text(&said.stdout),
+        }
+    }
+
+    /// What `httpd -t` says to this configuration.
+    pub fn configtest(&self) -> Configtest {
+        self.configtest_with(&[])
+    }
+
+    /// Starts the server; the error is all that it wrote before it gave up.
+    pub fn try_start(mut self) -> Result<Httpd, String> {
+        for _ in 0..20 {
+            let ports = free_ports();
+            self.recipe.write(ports, &self.conf);
+            let mut child = self.spawn();
+            match await_start(&mut child, self.dir()) {
+                Ok(()) => {
+                    self.started = true;
+                    let expected = std::mem::take(&mut self.expected);
+                    return Ok(Httpd::running(self.recipe.clone(), child, ports, expected));
+                }
+                // AH00072: somebody took the port between our look and httpd's.
+                Err(said) if said.contains("AH00072") => {
+                    let _ = fs::remove_file(self.dir().join("error_log"));
+                }
+                Err(said) => return Err(said),
+            }
+        }
+        panic!("no free port in 20 attempts");
+    }
+
+    /// Starts the server and returns when it serves.
+    #[track_caller]
+    pub fn start(self) -> Httpd {
+        self.try_start()
+            .unwrap_or_else(|said| panic!("httpd did not start:\n{said}"))
+    }
+
+    /// In a session of its own: httpd signals its whole process group when it stops.
+    fn spawn(&self) -> Child {
+        let stderr = fs::File::create(self.dir().join("stderr")).expect("create a file");
+        let mut command = self.httpd();
+        command
+            .arg("-DFOREGROUND")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr);
+        // A test that dies by a signal cannot drop its guard; the kernel then stops the server.
+        // SAFETY: between fork and exec only setsid and prctl run: system calls that take
+        // numbers, allocate nothing and take no lock.
+        unsafe {
+            command.pre_exec(|| {
+                if libc::setsid() == -1 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) == -1
+                {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        command.spawn().expect("run httpd")
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        if !self.started {
+            remove_dir(self.dir());
+        }
+    }
+}
+
+/// Two ports that nobody listens at now.
+fn free_ports() -> [u16; 2] {
+    let both =
+        [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("bind to a free port"));
+    both.map(|listener| {
+        listener
+            .local_addr()
+            .expect("the address of a listener")
+            .port()
+    })
+}
+
+/// Waits until it serves; the error is what it wrote before it ended.
+fn await_start(child: &mut Child, dir: &Path) -> Result<(), String> {
+    let start = Instant::now();
+    let said = || log::read(&dir.join("stderr")) + &log::read(&dir.join("error_log"));
+    loop {
+        if said().contains(log::SERVING) {
+            return Ok(());
+        }
+        if child.try_wait().expect("wait for httpd").is_some() {
+            return Err(said());
+        }
+        if start.elapsed() > DEADLINE {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("it does not serve after {DEADLINE:?}\n{}", said()));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Whatever the umask: the server's children run as another user.
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set the mode of a file");
+}
+
+fn make_dir(path: &Path) {
+    fs::create_dir(path).unwrap_or_else(|e| panic!("create {}: {e}", path.display()));
+    set_mode(path, 0o755);
+}
+
+/// `LIMITIPCONN_KEEP=1` keeps the directories for a look.
+pub(super) fn remove_dir(dir: &Path) {
+    if std::env::var_os("LIMITIPCONN_KEEP").is_none() {
+        let _ = fs::remove_dir_all(dir);
+    }
+}
