@@ -24,6 +24,9 @@ pub struct Pool<'p>(NonNull<sys::apr_pool_t>, PhantomData<&'p ()>);
 pub trait OnClear {
     /// The duty.
     fn on_clear(&self);
+
+    /// Hears of a panic in it.
+    fn on_fault(text: &str);
 }
 
 impl<'p> Pool<'p> {
@@ -96,7 +99,7 @@ impl<'p> Pool<'p> {
         unsafe extern "C" fn thunk<T: OnClear>(data: *mut c_void) -> sys::apr_status_t {
             // SAFETY: registered below with a &T that the same pool keeps.
             let data = unsafe { &*data.cast::<T>() };
-            super::boundary::guard((), |_| (), || data.on_clear());
+            super::boundary::guard((), T::on_fault, || data.on_clear());
             0
         }
         // SAFETY: the pool is live; data lives in it, or in a parent of it, for 'p.

@@ -10,12 +10,14 @@ use super::answer;
 use super::config::{Level as Said, Site};
 use super::rules::Placed;
 use super::running::Running;
+use super::status::Meta;
 use super::trip::Trip;
 use super::visitor::Client;
 use crate::httpd::request::Request;
 use crate::limit::concurrency::{count_of, over};
 use crate::limit::key::CountId;
 use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope};
+use crate::store::{Ledger, RecordIndex};
 use crate::sys::{DECLINED, HTTP_SERVICE_UNAVAILABLE};
 
 /// The narrowest scope is asked first: what it refuses never shows in the wider ones.
@@ -47,6 +49,7 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
     }
     if let Some(visitor) = request.connection().state(MODULE) {
         match request.client_other_than_peer() {
+            _ if request.is_dummy() => visitor.get_up(),
             None => visitor.is_really(visitor.peer),
             Some(address) => visitor.is_really(Client::at(address, running.secret())),
         }
@@ -259,9 +262,7 @@ impl<'r> Asking<'r> {
 
     fn pass(&self, running: Running, ask: Ask<'r>) {
         self.trip.note(ask.rule.id.get(), true);
-        if let Some(record) = ask.rule.record.get() {
-            running.runtime.segment.ledger().passed(record);
-        }
+        self.record(running, ask, Ledger::passed);
         if running.runtime.names_variables {
             let stands = match ask.meaning.count {
                 Count::Workers => self.trip.busy_workers(ask.limit),
@@ -273,9 +274,17 @@ impl<'r> Asking<'r> {
 
     fn refuse(&self, running: Running, ask: Ask<'r>, stands: u32) -> c_int {
         self.trip.note(ask.rule.id.get(), false);
-        if let Some(record) = ask.rule.record.get() {
-            running.runtime.segment.ledger().refused(record);
-        }
+        self.record(running, ask, Ledger::refused);
         answer::refuse(self.request, self.trip, ask.rule, stands, ask.limit)
+    }
+
+    /// Counts the decision, and notes what the rule means here: the defaults of the
+    /// sections around its own are known only now.
+    fn record(&self, running: Running, ask: Ask<'r>, decided: fn(&Ledger, RecordIndex)) {
+        if let Some(index) = ask.rule.record.get() {
+            let ledger = running.runtime.segment.ledger();
+            decided(&ledger, index);
+            ledger.redefine(index, Meta::of_rule(&ask.rule.terms, ask.meaning).pack());
+        }
     }
 }

@@ -89,6 +89,9 @@ impl OnClear for Runtime {
     fn on_clear(&self) {
         RUNTIME.store(ptr::null_mut(), Ordering::Relaxed);
     }
+    fn on_fault(text: &str) {
+        fault(text);
+    }
 }
 
 impl Child {

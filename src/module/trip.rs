@@ -196,4 +196,7 @@ impl OnClear for Trip<'_> {
             visitor.ends(self);
         }
     }
+    fn on_fault(text: &str) {
+        super::running::fault(text);
+    }
 }

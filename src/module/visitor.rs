@@ -143,4 +143,7 @@ impl OnClear for Visitor {
     fn on_clear(&self) {
         self.get_up();
     }
+    fn on_fault(text: &str) {
+        super::running::fault(text);
+    }
 }

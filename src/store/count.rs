@@ -20,11 +20,11 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::cell::State;
+use super::cell::{Cell, State};
 use super::header::Counter;
 use super::lease::{Kind, LeaseIndex, Word};
 use super::step;
-use super::table::Table;
+use super::table::{Found, Table};
 
 /// What became of an attempt to take a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,21 +60,25 @@ impl Table {
         }
     }
 
-    /// Takes a place in the cell for this lease, which is free and the caller's.
+    /// Takes a place in the cell that was found, for a lease that is free and the
+    /// caller's.
     #[inline]
-    pub fn up(&self, at: u32, tag: u64, cap: u32, lease: u32) -> Up {
-        let (cell, word) = (&self.cells[at as usize], &self.words[lease as usize]);
-        let nonce = Word(word.load(Relaxed)).next_nonce();
+    pub fn up(&self, found: Found, tag: u64, cap: u32, lease: u32) -> Up {
+        let Found {
+            at,
+            cell,
+            mut state,
+        } = found;
+        let Some(word) = self.words.get(lease as usize) else {
+            return Up::NoRoom;
+        };
+        let pending = Word(word.load(Relaxed)).next(Kind::Pending, at);
         step();
         // Release, here and at every store to a lease: in the order of the
         // owner's steps for whoever sees the state that follows.
-        word.store(Word::new(Kind::Pending, at, nonce).0, Release);
+        word.store(pending.0, Release);
         step();
         let refused = loop {
-            let Some(state) = cell.look(tag) else {
-                break Up::Gone;
-            };
-            step();
             if state.count() >= cap {
                 break Up::Full(state.count());
             }
@@ -83,14 +87,19 @@ impl Table {
             step();
             // Invariant 5: the limit was tested on the very word that this replaces.
             // Invariant 3: from this word on the lease counts, whatever comes.
-            if cell.change(state, state.up(lease, nonce)) {
+            if cell.change(state, state.up(lease, pending.nonce())) {
                 step();
-                word.store(Word::new(Kind::Held, at, nonce).0, Release);
+                word.store(pending.now(Kind::Held).0, Release);
                 step();
                 return Up::Held;
             }
+            match cell.look(tag) {
+                Some(newer) => state = newer,
+                None => break Up::Gone,
+            }
+            step();
         };
-        word.store(Word::new(Kind::Free, at, nonce).0, Release);
+        word.store(pending.now(Kind::Free).0, Release);
         step();
         refused
     }
@@ -98,35 +107,33 @@ impl Table {
     /// Gives a held place back. The caller is the lease's owner or its reaper.
     /// False if the lease holds none: then nothing is done.
     #[inline]
-    pub fn down(&self, lease: u32, now: Option<u32>) -> bool {
+    pub fn down(&self, lease: u32, now: u32) -> bool {
         let Some(word) = self.words.get(lease as usize) else {
             return false;
         };
         let held = Word(word.load(Acquire));
         // Invariant 4: a lease that was given back is not HELD, so it subtracts once.
+        let Some(cell) = self.cells.get(held.cell() as usize) else {
+            return false;
+        };
         if held.kind() != Kind::Held {
             return false;
         }
-        let (at, nonce) = (held.cell(), held.next_nonce());
-        if let (Some(now), Some(cell)) = (now, self.cells.get(at as usize)) {
-            cell.touch(now); // Our place keeps the cell ours until it is back.
-        }
+        cell.touch(now); // Our place keeps the cell ours until it is back.
+        let releasing = held.next(Kind::Releasing, held.cell());
         step();
-        word.store(Word::new(Kind::Releasing, at, nonce).0, Release);
+        word.store(releasing.0, Release);
         step();
-        self.finish_down(at, lease, nonce);
+        self.finish_down(cell, releasing, lease);
         step();
-        word.store(Word::new(Kind::Free, at, nonce).0, Release);
+        word.store(releasing.now(Kind::Free).0, Release);
         step();
         true
     }
 
     /// The one step of a release that changes the count.
     #[inline]
-    fn finish_down(&self, at: u32, lease: u32, nonce: u32) {
-        let Some(cell) = self.cells.get(at as usize) else {
-            return self.tally.add(Counter::Faults, 1);
-        };
+    fn finish_down(&self, cell: &Cell, releasing: Word, lease: u32) {
         loop {
             // Acquire: as in Cell::look.
             let state = State(cell.state.load(Acquire));
@@ -136,9 +143,9 @@ impl Table {
             if state.count() == 0 {
                 return self.tally.add(Counter::Faults, 1);
             }
-            self.help(at, state); // Invariant 2.
+            self.help(releasing.cell(), state); // Invariant 2.
             step();
-            if cell.change(state, state.down(lease, nonce)) {
+            if cell.change(state, state.down(lease, releasing.nonce())) {
                 return;
             }
         }
@@ -152,32 +159,34 @@ impl Table {
             return Kind::Free;
         };
         let found = Word(word.load(Acquire));
-        let (at, nonce) = (found.cell(), found.nonce());
+        let cell = self.cells.get(found.cell() as usize);
         // The state names the step: it happened. It does not: then it either
         // never happened, or was overwritten, but not before a helper wrote so
         // into the word (invariant 2); the word read AFTER the state tells.
-        let named = || {
-            let cell = self.cells.get(at as usize);
+        let happened = |said: Kind| {
             // Acquire: pairs with the Release of whoever overwrote the name.
-            cell.is_some_and(|cell| State(cell.state.load(Acquire)).names(lease, nonce))
+            let state = cell.map(|cell| State(cell.state.load(Acquire)));
+            state.is_some_and(|state| state.names(lease, found.nonce()))
+                || Word(word.load(Acquire)).kind() == said
         };
-        let now_is = |kind| Word(word.load(Acquire)).kind() == kind;
         match found.kind() {
             Kind::Free => return Kind::Free,
-            Kind::Pending if named() || now_is(Kind::Held) => {
-                word.store(Word::new(Kind::Held, at, nonce).0, Release);
-                self.down(lease, None);
+            Kind::Pending if happened(Kind::Held) => {
+                word.store(found.now(Kind::Held).0, Release);
+                self.down(lease, 0);
             }
             Kind::Held => {
-                self.down(lease, None);
+                self.down(lease, 0);
             }
-            Kind::Releasing if !named() && !now_is(Kind::Released) => {
-                self.finish_down(at, lease, nonce);
+            Kind::Releasing if !happened(Kind::Released) => {
+                if let Some(cell) = cell {
+                    self.finish_down(cell, found, lease);
+                }
             }
             Kind::Pending | Kind::Releasing | Kind::Released => {}
         }
-        let nonce = Word(word.load(Acquire)).nonce();
-        word.store(Word::new(Kind::Free, at, nonce).0, Release);
+        let last = Word(word.load(Acquire));
+        word.store(last.now(Kind::Free).0, Release);
         found.kind()
     }
 }

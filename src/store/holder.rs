@@ -103,45 +103,60 @@ impl Holder {
         if self.now.load(Relaxed) != now {
             self.now.store(now, Relaxed);
         }
-        let found = self.table.find(key.digest);
+        let Some(found) = self.table.find(key.digest) else {
+            return self.acquire_new(key, limit, now);
+        };
         // A refusal by looking alone: it costs no lease.
-        let full = found.map(|(_, state)| state.count()).unwrap_or(0);
-        if full >= cap {
-            return self.refused(limit, full);
+        if found.state.count() >= cap {
+            return self.refused(limit, found.state.count());
         }
         let Some(lease) = self.take() else {
             return self.untracked();
         };
-        let mut up = match found {
-            Some((at, _)) => self.up(at, key, cap, lease, now),
-            None => Up::Gone,
-        };
-        if up == Up::Gone {
-            up = self.table.insert_up(key, cap, lease, now, self.patience);
+        match self.table.up(found, key.digest.tag, cap, lease) {
+            Up::Held => {
+                found.cell.touch(now);
+                self.held(lease)
+            }
+            other => self.not_held(other, key, limit, lease),
         }
+    }
+
+    /// Takes a place for a key that has no cell.
+    #[cold]
+    fn acquire_new(&self, key: &Keyed, limit: Option<u16>, now: u32) -> Acquired<'_> {
+        let cap = limit.map_or(MAX_COUNT, u32::from);
+        if cap == 0 {
+            return self.refused(limit, 0);
+        }
+        let Some(lease) = self.take() else {
+            return self.untracked();
+        };
+        match self.table.insert_up(key, cap, lease, now, self.patience) {
+            Up::Held => self.held(lease),
+            other => self.not_held(other, key, limit, lease),
+        }
+    }
+
+    /// The place could not be taken: the lease goes back.
+    #[cold]
+    fn not_held(&self, up: Up, key: &Keyed, limit: Option<u16>, lease: u32) -> Acquired<'_> {
+        self.give(lease);
         match up {
-            Up::Held => Acquired::Held(Lease {
-                holder: self,
-                index: LeaseIndex(lease),
-            }),
-            Up::Full(count) => {
-                self.give(lease);
-                self.refused(limit, count)
-            }
-            Up::Gone | Up::NoRoom => {
-                self.give(lease);
-                self.untracked()
-            }
+            Up::Full(count) => self.refused(limit, count),
+            // Evicted between the look and the step: it is a new key now. Once is
+            // enough, since a new key is counted under the lock.
+            Up::Gone => self.acquire_new(key, limit, self.now.load(Relaxed)),
+            Up::NoRoom | Up::Held => self.untracked(),
         }
     }
 
     #[inline]
-    fn up(&self, at: u32, key: &Keyed, cap: u32, lease: u32, now: u32) -> Up {
-        let up = self.table.up(at, key.digest.tag, cap, lease);
-        if up == Up::Held {
-            self.table.cells[at as usize].touch(now);
-        }
-        up
+    fn held(&self, lease: u32) -> Acquired<'_> {
+        Acquired::Held(Lease {
+            holder: self,
+            index: LeaseIndex(lease),
+        })
     }
 
     /// How many hold a place for this key now. Looks only.
@@ -149,14 +164,14 @@ impl Holder {
     pub fn count(&self, digest: Digest) -> u32 {
         self.table
             .find(digest)
-            .map_or(0, |(_, state)| state.count())
+            .map_or(0, |found| found.state.count())
     }
 
     /// Gives back what [`Lease::keep`] handed over; once. Callable from a signal
     /// handler. A lease that holds nothing is a fault: counted, not obeyed.
     #[inline]
     pub fn release(&self, lease: LeaseIndex) {
-        if self.table.down(lease.0, Some(self.now.load(Relaxed))) {
+        if self.table.down(lease.0, self.now.load(Relaxed)) {
             self.give(lease.0);
         } else {
             self.table.tally.add(Counter::Faults, 1);

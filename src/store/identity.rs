@@ -8,7 +8,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::layout::TAGS;
+use super::layout::{LINE, TAGS};
 use super::step;
 use crate::limit::address::Address;
 
@@ -28,13 +28,17 @@ pub struct Seat {
 /// The slots of the scoreboard, by number.
 #[derive(Clone, Copy)]
 pub struct Identity<'s> {
-    tags: &'s [AtomicU64],
+    /// Tags in words, words in cache lines; those beyond the last slot stay 0.
+    tags: &'s [[AtomicU64; LINE]],
     seats: &'s [Seat],
 }
 
 impl<'s> Identity<'s> {
     pub(super) fn new(tags: &'s [AtomicU64], seats: &'s [Seat]) -> Self {
-        Identity { tags, seats }
+        Identity {
+            tags: tags.as_chunks().0,
+            seats,
+        }
     }
 
     /// How many slots there are.
@@ -105,7 +109,7 @@ impl<'s> Identity<'s> {
     /// because both orders follow the exchanges of the one tag word.
     #[inline]
     fn publish(&self, slot: u32, seat: &Seat) {
-        let Some(word) = self.tags.get(slot as usize / TAGS) else {
+        let Some(word) = self.tag_word(slot) else {
             return;
         };
         let shift = slot % TAGS as u32 * 8;
@@ -128,8 +132,13 @@ impl<'s> Identity<'s> {
         }
     }
 
+    fn tag_word(&self, slot: u32) -> Option<&AtomicU64> {
+        let word = slot as usize / TAGS;
+        Some(&self.tags.get(word / LINE)?[word % LINE])
+    }
+
     fn byte(&self, slot: u32) -> u8 {
-        let word = self.tags.get(slot as usize / TAGS);
+        let word = self.tag_word(slot);
         let shift = slot % TAGS as u32 * 8;
         word.map_or(0, |word| (word.load(Relaxed) >> shift) as u8)
     }
@@ -155,16 +164,25 @@ impl<'s> Identity<'s> {
     pub fn count(&self, who: Address, tag: u8, stop_after: u32, busy: impl Fn(u32) -> bool) -> u32 {
         let wanted = u64::from(tag) * ONES;
         let mut found = 0;
-        for (i, word) in self.tags.iter().enumerate() {
-            let mut hits = zero_bytes(word.load(Relaxed) ^ wanted);
-            while hits != 0 {
-                let slot = (i * TAGS) as u32 + hits.trailing_zeros() / 8;
-                hits &= hits - 1;
-                // Every candidate is compared in full.
-                if self.seated(slot) == Some(who) && busy(slot) {
-                    found += 1;
-                    if found > stop_after {
-                        return found;
+        for (i, line) in self.tags.iter().enumerate() {
+            // A line of words at a time: in most there is nobody of interest.
+            let hits = line.iter().fold(0, |hits, word| {
+                hits | zero_bytes(word.load(Relaxed) ^ wanted)
+            });
+            if hits & HIGHS == 0 {
+                continue;
+            }
+            for (j, word) in line.iter().enumerate() {
+                let mut hits = zero_bytes(word.load(Relaxed) ^ wanted) & HIGHS;
+                while hits != 0 {
+                    let slot = ((i * LINE + j) * TAGS) as u32 + hits.trailing_zeros() / 8;
+                    hits &= hits - 1;
+                    // Every candidate is compared in full.
+                    if self.seated(slot) == Some(who) && busy(slot) {
+                        found += 1;
+                        if found > stop_after {
+                            return found;
+                        }
                     }
                 }
             }
@@ -183,9 +201,10 @@ impl Seat {
     }
 }
 
-/// The high bit of each byte that is zero; bytes above a zero byte may be marked
-/// too when they are one (Mycroft, 1987). Callers look closer anyway.
+/// Sets the high bit of each byte that is zero, and leaves others in any state;
+/// a byte that is one may count as zero above a zero byte (Mycroft, 1987).
+/// Callers mask with [`HIGHS`] and look closer.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & HIGHS
+    word.wrapping_sub(ONES) & !word
 }

@@ -20,11 +20,13 @@ pub const STRIPE: usize = 64 * BUCKET;
 pub const CHUNK: usize = 64;
 /// Slots whose tags share one word.
 pub const TAGS: usize = 8;
+/// Words of a cache line: the scan takes one at a time.
+pub const LINE: usize = 8;
 
 /// Raised whenever a word of the segment changes its meaning.
 const FORMAT: u64 = 1;
-/// A cache line: no two regions share one.
-const LINE: u64 = 64;
+/// A cache line in bytes: no two regions share one.
+const ALIGN: u64 = 64;
 
 /// How many things a segment has room for. Fixed when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +83,7 @@ impl Layout {
             hash.add(word);
         }
         let mut place = |count: usize, bytes: usize, align: usize| -> Option<Region> {
-            let offset = end.checked_next_multiple_of(LINE.max(align as u64))?;
+            let offset = end.checked_next_multiple_of(ALIGN.max(align as u64))?;
             end = (count as u64)
                 .checked_mul(bytes as u64)?
                 .checked_add(offset)?;
@@ -104,7 +106,7 @@ impl Layout {
         let cells = array!(Cell, keys);
         let owners = array!(AtomicU32, leases / CHUNK);
         let words = array!(AtomicU64, leases);
-        let tags = array!(AtomicU64, slots.div_ceil(TAGS));
+        let tags = array!(AtomicU64, slots.div_ceil(TAGS * LINE) * LINE);
         let seats = array!(Seat, slots);
         let records = array!(Record, size.rules as usize);
         let len = usize::try_from(end)

@@ -62,23 +62,28 @@ impl Word {
         self.0 as u32 & NONCE
     }
 
-    /// The nonce of the next use.
-    pub fn next_nonce(self) -> u32 {
-        (self.0 as u32).wrapping_add(1) & NONCE
+    /// The next use of the lease: this kind about that cell.
+    pub fn next(self, kind: Kind, cell: u32) -> Word {
+        Word::new(kind, cell, (self.0 as u32).wrapping_add(1) & NONCE)
+    }
+
+    /// The same use, as another kind.
+    pub fn now(self, kind: Kind) -> Word {
+        Word(self.0 & ((1 << KIND_SHIFT) - 1) | (kind as u64) << KIND_SHIFT)
     }
 
     /// What this word becomes once the state has shown that its step happened;
     /// none for a word that waits for nothing.
     pub fn happened(self) -> Option<Word> {
         match self.kind() {
-            Kind::Pending => Some(Word::new(Kind::Held, self.cell(), self.nonce())),
-            Kind::Releasing => Some(Word::new(Kind::Released, self.cell(), self.nonce())),
+            Kind::Pending => Some(self.now(Kind::Held)),
+            Kind::Releasing => Some(self.now(Kind::Released)),
             _ => None,
         }
     }
 
     /// Whether it speaks of this cell and this use.
     pub fn is_about(self, cell: u32, nonce: u32) -> bool {
-        self.cell() == cell && self.nonce() == nonce
+        self.now(Kind::Free) == Word::new(Kind::Free, cell, nonce)
     }
 }

@@ -112,6 +112,26 @@ impl Ledger {
         None
     }
 
+    /// Another `meta`, where the rule turns out to mean something else.
+    #[inline]
+    pub fn redefine(&self, index: RecordIndex, meta: u64) {
+        if let Some(record) = self.records.get(index.0 as usize)
+            && record.meta.load(Relaxed) != meta
+        {
+            record.meta.store(meta, Relaxed);
+        }
+    }
+
+    /// Gives the record another `meta`, where the rule turns out to mean something else.
+    #[inline]
+    pub fn redefine(&self, index: RecordIndex, meta: u64) {
+        if let Some(record) = self.records.get(index.0 as usize)
+            && record.meta.load(Relaxed) != meta
+        {
+            record.meta.store(meta, Relaxed);
+        }
+    }
+
     /// Counts a request that the rule let through.
     #[inline]
     pub fn passed(&self, index: RecordIndex) {

@@ -213,12 +213,12 @@ impl Segment {
             size: layout.size,
             secret: Secret([0, 1].map(|half: usize| header.secret[half].load(Relaxed))),
             header,
-            table: Table {
-                cells: array!(cells),
-                words: array!(words),
-                locks: array!(locks),
-                tally: Tally::new(header),
-            },
+            table: Table::new(
+                array!(cells),
+                array!(words),
+                array!(locks),
+                Tally::new(header),
+            ),
             owners: array!(owners),
             tags: array!(tags),
             seats: array!(seats),

@@ -32,55 +32,91 @@ pub struct Keyed {
 /// Views of the segment's cells, lease words and locks.
 #[derive(Clone, Copy)]
 pub struct Table {
+    /// All cells, by the number that leases know them by.
     pub cells: &'static [Cell],
+    /// The same cells, in buckets.
+    buckets: &'static [[Cell; BUCKET]],
     pub words: &'static [AtomicU64],
     pub locks: &'static [Lock],
     pub tally: Tally,
 }
 
+/// A key's cell, and the state in which it was found.
+#[derive(Clone, Copy)]
+pub struct Found {
+    pub at: u32,
+    pub cell: &'static Cell,
+    pub state: State,
+}
+
 impl Table {
-    /// The key's bucket: the index of its first cell, and its cells.
+    pub fn new(
+        cells: &'static [Cell],
+        words: &'static [AtomicU64],
+        locks: &'static [Lock],
+        tally: Tally,
+    ) -> Table {
+        Table {
+            cells,
+            buckets: cells.as_chunks().0,
+            words,
+            locks,
+            tally,
+        }
+    }
+
+    /// The number of the key's bucket.
     #[inline]
-    fn bucket(&self, place: u64) -> (u32, &'static [Cell]) {
-        let buckets = self.cells.len() / BUCKET;
+    fn bucket(&self, digest: Digest) -> usize {
         // The high half of a product: uniform, and cheaper than a division.
-        let first = ((u128::from(place) * buckets as u128) >> 64) as usize * BUCKET;
-        (first as u32, &self.cells[first..first + BUCKET])
+        ((u128::from(digest.place) * self.buckets.len() as u128) >> 64) as usize
+    }
+
+    /// The cells of a bucket and their numbers, in this key's order: each key
+    /// starts elsewhere, so that most are found at the first look.
+    #[inline]
+    fn cells(&self, digest: Digest) -> impl Iterator<Item = (u32, &'static Cell)> {
+        let bucket = self.bucket(digest);
+        let cells = self.buckets.get(bucket);
+        let first = digest.place as usize;
+        cells.into_iter().flat_map(move |cells| {
+            (first..first + BUCKET).map(move |i| {
+                let i = i % BUCKET;
+                ((bucket * BUCKET + i) as u32, &cells[i])
+            })
+        })
     }
 
     /// The key's cell and its state.
     #[inline]
-    pub fn find(&self, digest: Digest) -> Option<(u32, State)> {
-        let (first, cells) = self.bucket(digest.place);
-        // New keys go where the digest points, if that is free: look there first.
-        let hint = digest.place as usize;
-        (0..BUCKET).find_map(|i| {
-            let i = (hint + i) % BUCKET;
-            let cell = &cells[i];
+    pub fn find(&self, digest: Digest) -> Option<Found> {
+        self.cells(digest).find_map(|(at, cell)| {
             if cell.tag.load(Relaxed) != digest.tag {
                 return None;
             }
-            Some((first + i as u32, cell.look(digest.tag)?))
+            let state = cell.look(digest.tag)?;
+            Some(Found { at, cell, state })
         })
     }
 
     /// Takes a place for a key that `find` did not find.
     #[cold]
     pub fn insert_up(&self, key: &Keyed, cap: u32, lease: u32, now: u32, patience: Duration) -> Up {
-        let (first, _) = self.bucket(key.digest.place);
+        let stripe = self.bucket(key.digest) * BUCKET / STRIPE;
         step();
-        let Some(lock) = self.locks[first as usize / STRIPE].lock(patience) else {
+        let Some(lock) = self.locks.get(stripe).and_then(|lock| lock.lock(patience)) else {
             return Up::NoRoom;
         };
         step();
         // Invariant 7: whoever inserted this key before held this lock.
-        let at = match self.find(key.digest) {
-            Some((at, _)) => Some(at),
-            None => self.insert(&lock, key, now),
-        };
+        let found = self
+            .find(key.digest)
+            .or_else(|| self.insert(&lock, key, now));
         // Counted while the lock is held, so that no other insert can evict the
         // key again before: one attempt is enough.
-        let up = at.map_or(Up::NoRoom, |at| self.up(at, key.digest.tag, cap, lease));
+        let up = found.map_or(Up::NoRoom, |found| {
+            self.up(found, key.digest.tag, cap, lease)
+        });
         drop(lock);
         step();
         up
@@ -88,11 +124,9 @@ impl Table {
 
     /// Makes a cell for a new key. Each step is one word: whoever dies here
     /// leaves a dead cell, which the next insert takes.
-    fn insert(&self, lock: &Guard<'_>, key: &Keyed, now: u32) -> Option<u32> {
-        let (first, cells) = self.bucket(key.digest.place);
+    fn insert(&self, lock: &Guard<'_>, key: &Keyed, now: u32) -> Option<Found> {
         loop {
-            let (i, state) = Self::room(cells, key.digest.place as usize)?;
-            let (at, cell) = (first + i as u32, &cells[i]);
+            let Found { at, cell, state } = self.room(key.digest)?;
             if !state.dead() {
                 self.help(at, state); // Invariant 2, for the release that made it 0.
                 step();
@@ -107,29 +141,29 @@ impl Table {
                 }
             }
             cell.label(key, now);
+            let state = State::fresh(lock.nonce());
             // Release: pairs with the Acquire of Cell::look, which then sees the label.
-            cell.state.store(State::fresh(lock.nonce()).0, Release);
+            cell.state.store(state.0, Release);
             step();
-            return Some(at);
+            return Some(Found { at, cell, state });
         }
     }
 
     /// The cell that a new key gets: free, or else with count 0 and stalest.
-    fn room(cells: &[Cell], hint: usize) -> Option<(usize, State)> {
-        let mut stalest: Option<(u64, usize, State)> = None;
-        for i in 0..BUCKET {
-            let i = (hint + i) % BUCKET;
-            let cell = &cells[i];
+    fn room(&self, digest: Digest) -> Option<Found> {
+        let mut stalest: Option<(u64, Found)> = None;
+        for (at, cell) in self.cells(digest) {
             let state = State(cell.state.load(Acquire));
+            let found = Found { at, cell, state };
             if state.dead() || cell.tag.load(Relaxed) == 0 {
-                return Some((i, state));
+                return Some(found);
             }
             let seen = cell.seen.load(Relaxed);
             // Invariant 6: keys in flight never go.
-            if state.count() == 0 && stalest.is_none_or(|(oldest, ..)| seen < oldest) {
-                stalest = Some((seen, i, state));
+            if state.count() == 0 && stalest.is_none_or(|(oldest, _)| seen < oldest) {
+                stalest = Some((seen, found));
             }
         }
-        stalest.map(|(_, i, state)| (i, state))
+        stalest.map(|(_, found)| found)
     }
 }

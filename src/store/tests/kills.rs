@@ -2,6 +2,7 @@
 //! step, for every k until it gets to its end; then the parent reaps it and
 //! everything must be as if it had never been there.
 
+use super::super::table::Found;
 use super::processes::{End, fork};
 use super::*;
 
@@ -312,8 +313,7 @@ fn an_audit_finds_a_planted_mismatch_and_leaves_it() {
     let holder = holder(&segment, 1);
     let lease = held(holder.acquire(&subject(), None, 0));
     assert_eq!(audit(&segment), 0);
-    let (at, state) = segment.table.find(subject().digest).unwrap();
-    let cell = &segment.table.cells[at as usize];
+    let Found { cell, state, .. } = segment.table.find(subject().digest).unwrap();
     // One more than its leases say, then one less; a count without any lease.
     for (planted, mismatches) in [(state.up(63, 9), 1), (state.down(63, 9), 1), (state, 0)] {
         cell.state.store(planted.0, SeqCst);
@@ -321,7 +321,7 @@ fn an_audit_finds_a_planted_mismatch_and_leaves_it() {
         assert_eq!(cell.state.load(SeqCst), planted.0);
     }
     drop(lease);
-    let (_, state) = segment.table.find(subject().digest).unwrap();
+    let Found { state, .. } = segment.table.find(subject().digest).unwrap();
     cell.state.store(state.up(63, 9).0, SeqCst);
     assert_eq!(audit(&segment), 1);
     assert_eq!(segment.read(Counter::AuditMismatches), 3);
