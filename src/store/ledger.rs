@@ -112,16 +112,6 @@ impl Ledger {
         None
     }
 
-    /// Another `meta`, where the rule turns out to mean something else.
-    #[inline]
-    pub fn redefine(&self, index: RecordIndex, meta: u64) {
-        if let Some(record) = self.records.get(index.0 as usize)
-            && record.meta.load(Relaxed) != meta
-        {
-            record.meta.store(meta, Relaxed);
-        }
-    }
-
     /// Gives the record another `meta`, where the rule turns out to mean something else.
     #[inline]
     pub fn redefine(&self, index: RecordIndex, meta: u64) {

@@ -31,6 +31,15 @@ impl Mpm {
         }
     }
 
+    /// How many threads a child has when it is ready: on the threaded ones the workers, the
+    /// listener and the main thread.
+    pub fn threads_of_a_child(self) -> usize {
+        match self {
+            Mpm::Prefork => 1,
+            Mpm::Worker | Mpm::Event => 16 + 2,
+        }
+    }
+
     /// Small pools, but roomy enough for a test that holds a dozen requests.
     fn pool(self) -> &'static str {
         match self {

@@ -167,7 +167,7 @@ impl Httpd {
 
     #[track_caller]
     fn restart(&self, signal: i32) {
-        let before = self.log_lines(log::SERVING).len();
+        let (before, old) = (self.log_lines(log::SERVING).len(), self.children());
         self.parent().signal(signal);
         // A hard restart first waits for children that do not want to end.
         wait_until(STOP_DEADLINE, || {
@@ -178,11 +178,21 @@ impl Httpd {
                 Err(self.error_log())
             }
         });
+        self.wait_for_children_besides(&old);
+    }
+
+    /// Waits until there are new children, with all their threads: a signal that comes while
+    /// httpd still starts them makes a child of httpd's own crash now and then.
+    #[track_caller]
+    pub(super) fn wait_for_children_besides(&self, old: &[Process]) {
         wait_until(DEADLINE, || {
-            if self.children().is_empty() {
-                Err("no children")
-            } else {
+            let mut new = self.children();
+            new.retain(|child| !old.contains(child));
+            let ready = |child: &Process| child.threads() >= self.mpm().threads_of_a_child();
+            if !new.is_empty() && new.iter().all(ready) {
                 Ok(())
+            } else {
+                Err(new)
             }
         });
     }

@@ -213,7 +213,9 @@ impl Setup {
                 Ok(()) => {
                     self.started = true;
                     let expected = std::mem::take(&mut self.expected);
-                    return Ok(Httpd::running(self.recipe.clone(), child, ports, expected));
+                    let httpd = Httpd::running(self.recipe.clone(), child, ports, expected);
+                    httpd.wait_for_children_besides(&[]);
+                    return Ok(httpd);
                 }
                 // AH00072: somebody took the port between our look and httpd's.
                 Err(said) if said.contains("AH00072") => {
