@@ -29,6 +29,17 @@ fn three_in_hoge(mpm: Mpm) -> Setup {
         .conf("<Location /hoge>\n MaxConnPerIP 3 scope=location\n</Location>")
 }
 
+/// Kills, and waits until they are dead: until then they may still accept.
+fn kill(victims: &BTreeSet<Process>) {
+    victims.iter().for_each(|child| child.signal(libc::SIGKILL));
+    assert!(
+        victims
+            .iter()
+            .all(|child| child.is_gone_within(TWO_SECONDS)),
+        "{victims:?} live on"
+    );
+}
+
 /// The children that carry these responses.
 fn children_of(httpd: &Httpd, held: &mut [Held]) -> BTreeSet<Process> {
     held.iter_mut()
@@ -44,8 +55,7 @@ fn killed_children_give_their_places_back(mpm: Mpm) {
             .map(|_| client.read_slowly("/hoge/big.bin"))
             .collect();
         assert_eq!(client.status("/hoge/small.txt"), 503);
-        let victims = children_of(&httpd, &mut held);
-        victims.iter().for_each(|child| child.signal(libc::SIGKILL));
+        kill(&children_of(&httpd, &mut held));
         let _next = three_within_two_seconds(&client);
         assert_eq!(client.status("/hoge/small.txt"), 503);
         drop(_next);
@@ -86,7 +96,7 @@ fn places_of_the_living_are_kept_when_others_die(mpm: Mpm) {
         .into_iter()
         .filter(|child| *child != spared)
         .collect();
-    victims.iter().for_each(|child| child.signal(libc::SIGKILL));
+    kill(&victims);
     let living = children.iter().filter(|child| **child == spared).count() as u64;
     httpd.wait_for(|gauge| gauge.count_of(RULE, "127.0.0.2") == living);
     assert_eq!(

@@ -374,7 +374,8 @@ fn defaults_do_not_overrule_a_rule() {
     let httpd = Httpd::on(Mpm::Event)
         .expect_refusals()
         .conf(
-            "IPLimitDefaults scope=vhost count=workers
+            "IPLimitDefaults scope=vhost
+             IPLimitDefaults count=workers
              <Location /hoge>
                  MaxConnPerIP 2 scope=location
              </Location>",

@@ -218,5 +218,5 @@ fn without_a_rule_nothing_is_refused(mpm: Mpm) {
     let client = httpd.client("127.0.0.2");
     let _held = [(); 8].map(|()| client.hold("/hoge/hold.cgi"));
     assert_eq!(client.status("/hoge/small.txt"), 200);
-    assert_eq!(httpd.gauge().leases_in_use(), 0);
+    assert_eq!(httpd.gauge().held(), 0);
 }

@@ -70,6 +70,7 @@ fn satisfy_any_lets_nobody_past(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .load(&["access_compat", "auth_basic", "authn_file", "authz_user"])
         .expect_refusals()
+        .expect_log("AH01797")
         // The password is "secret".
         .file("../passwords", "anna:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n")
         .conf(

@@ -13,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::profile::{self, Cost};
+
 /// How long a server under callgrind may take to start, answer or stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Keep-alive GET of the file of three bytes.
@@ -89,14 +91,16 @@ impl Httpd {
         Ok(directory.join(".libs/mod_yardstick.so"))
     }
 
-    /// Instructions of a whole server life with this many requests.
-    pub fn instructions(
+    /// What a whole server life with this many requests costs, in all and in
+    /// the object of this file name.
+    pub fn cost(
         &self,
         name: &str,
         slots: u32,
         lines: &str,
         requests: u32,
-    ) -> Result<u64, String> {
+        ours: &str,
+    ) -> Result<Cost, String> {
         let port = free_port();
         self.configure(port, slots, lines)
             .map_err(|error| format!("cannot write the configuration: {error}"))?;
@@ -119,7 +123,8 @@ impl Httpd {
                 .join(format!("{name}-{requests}.callgrind.out")),
             &text,
         );
-        total(&text).ok_or_else(|| format!("{name}: callgrind's result has no summary line"))
+        profile::cost(&text, ours)
+            .ok_or_else(|| format!("{name}: callgrind's result has no summary line"))
     }
 
     fn configure(&self, port: u16, slots: u32, lines: &str) -> std::io::Result<()> {
@@ -289,14 +294,6 @@ fn free_port() -> u16 {
 fn make_writable(profile: &Path) -> std::io::Result<()> {
     fs::write(profile, "")?;
     fs::set_permissions(profile, fs::Permissions::from_mode(0o666))
-}
-
-/// The number on callgrind's `summary:` (or `totals:`) line.
-fn total(profile: &str) -> Option<u64> {
-    ["summary:", "totals:"].into_iter().find_map(|word| {
-        let line = profile.lines().rev().find(|line| line.starts_with(word))?;
-        line[word.len()..].split_whitespace().next()?.parse().ok()
-    })
 }
 
 /// What a command prints, without the line end.

@@ -4,10 +4,10 @@
 //! there: prefork destroys pools inside its signal handler, where free() could
 //! deadlock.
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
-use std::mem::{align_of, needs_drop, size_of};
+use std::mem::{MaybeUninit, align_of, needs_drop, size_of};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::{slice, str};
@@ -52,6 +52,7 @@ impl<'p> Pool<'p> {
     }
 
     /// Moves a value into the pool.
+    #[inline]
     // Each call makes a new allocation, which is nobody else's.
     #[allow(clippy::mut_from_ref)]
     pub fn alloc<T>(self, value: T) -> &'p mut T {
@@ -138,53 +139,75 @@ impl<'p> Pool<'p> {
     }
 }
 
-/// A growing list in a pool. One thread at a time; a signal handler may interrupt
-/// any step of it and sees a list that is whole, perhaps short of the last item.
-pub struct List<'p, T> {
+/// A growing list whose first N items need no allocation of their own. One thread at
+/// a time; a signal handler may interrupt any step of it and sees a list that is
+/// whole, perhaps short of the last item.
+pub struct List<'p, T, const N: usize> {
     pool: Pool<'p>,
-    start: Cell<NonNull<T>>,
+    few: UnsafeCell<[MaybeUninit<T>; N]>,
+    /// Where the items are once they are too many; null until then.
+    many: Cell<*mut T>,
     length: Cell<u32>,
     room: Cell<u32>,
 }
 
-impl<'p, T: Copy> List<'p, T> {
-    /// An empty list with room for `room` items.
-    pub fn with_room(pool: Pool<'p>, room: u32) -> Self {
-        const { assert!(align_of::<T>() <= 8) };
-        let start = pool.bytes(room as usize * size_of::<T>()).cast();
+impl<'p, T: Copy, const N: usize> List<'p, T, N> {
+    /// An empty list.
+    #[inline]
+    pub fn new(pool: Pool<'p>) -> Self {
+        const { assert!(align_of::<T>() <= 8 && N > 0) };
         List {
             pool,
-            start: Cell::new(start),
+            few: UnsafeCell::new([const { MaybeUninit::uninit() }; N]),
+            many: Cell::new(ptr::null_mut()),
             length: Cell::new(0),
-            room: Cell::new(room),
+            room: Cell::new(N as u32),
+        }
+    }
+
+    /// Where the items are: room for `room` of them, the first `length` written.
+    #[inline]
+    fn start(&self) -> *mut T {
+        match self.many.get() {
+            many if many.is_null() => self.few.get().cast(),
+            many => many,
         }
     }
 
     /// Adds an item at the end.
+    #[inline]
     pub fn push(&self, item: T) {
-        let (length, room) = (self.length.get(), self.room.get());
-        if length == room {
-            let wider = self
-                .pool
-                .bytes(room as usize * 2 * size_of::<T>())
-                .cast::<T>();
-            // SAFETY: both allocations hold `length` items of T and do not overlap.
-            unsafe { wider.copy_from_nonoverlapping(self.start.get(), length as usize) };
-            compiler_fence(Ordering::SeqCst);
-            self.start.set(wider);
-            self.room.set(room * 2);
+        let length = self.length.get();
+        if length == self.room.get() {
+            self.widen();
         }
         // SAFETY: length < room now.
-        unsafe { self.start.get().add(length as usize).write(item) };
+        unsafe { self.start().add(length as usize).write(item) };
         compiler_fence(Ordering::SeqCst);
         self.length.set(length + 1);
     }
 
+    #[cold]
+    fn widen(&self) {
+        let (length, room) = (self.length.get() as usize, self.room.get() as usize);
+        let wider = self
+            .pool
+            .bytes(room * 2 * size_of::<T>())
+            .cast::<T>()
+            .as_ptr();
+        // SAFETY: both allocations hold `length` items of T and do not overlap.
+        unsafe { wider.copy_from_nonoverlapping(self.start(), length) };
+        compiler_fence(Ordering::SeqCst);
+        self.many.set(wider);
+        self.room.set(room as u32 * 2);
+    }
+
     /// Takes the last item out. The list forgets it before the caller sees it.
+    #[inline]
     pub fn pop(&self) -> Option<T> {
         let length = self.length.get().checked_sub(1)?;
         // SAFETY: the item at the old length - 1 was written by push.
-        let item = unsafe { self.start.get().add(length as usize).read() };
+        let item = unsafe { self.start().add(length as usize).read() };
         self.length.set(length);
         compiler_fence(Ordering::SeqCst);
         Some(item)
@@ -197,25 +220,24 @@ impl<'p, T: Copy> List<'p, T> {
         // item moves into the gap, so an interrupting reader never sees an item twice;
         // it may miss one, which is the reaper's then.
         unsafe {
-            let found = self.start.get().add(at).read();
+            let found = self.start().add(at).read();
             let last = self.length.get() - 1;
             self.length.set(last);
             compiler_fence(Ordering::SeqCst);
             if at != last as usize {
-                self.start
-                    .get()
-                    .add(at)
-                    .write(self.start.get().add(last as usize).read());
+                let moved = self.start().add(last as usize).read();
+                self.start().add(at).write(moved);
             }
             Some(found)
         }
     }
 
     /// The items, by value.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.length.get()).map(|at| {
             // SAFETY: items below the length are written, and T is Copy.
-            unsafe { self.start.get().add(at as usize).read() }
+            unsafe { self.start().add(at as usize).read() }
         })
     }
 }

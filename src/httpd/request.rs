@@ -29,11 +29,13 @@ impl<'r> Request<'r> {
         self.0.as_ptr()
     }
 
+    #[inline]
     fn rec(self) -> *mut sys::request_rec {
         self.0.as_ptr()
     }
 
     /// The request that the client sent: before all redirects, outside all subrequests.
+    #[inline]
     pub fn initial(self) -> Request<'r> {
         let mut request = self.0;
         loop {
@@ -49,30 +51,35 @@ impl<'r> Request<'r> {
     }
 
     /// Whether this is a subrequest: a lookup, or one that will be run.
+    #[inline]
     pub fn is_sub(self) -> bool {
         // SAFETY: live for 'r.
         !unsafe { (*self.rec()).main }.is_null()
     }
 
     /// The pool that ends with the request.
+    #[inline]
     pub fn pool(self) -> Pool<'r> {
         // SAFETY: a request's pool lives as long as the request.
         unsafe { Pool::from_raw((*self.rec()).pool) }
     }
 
     /// The connection it came on.
+    #[inline]
     pub fn connection(self) -> Connection<'r> {
         // SAFETY: the connection outlives its requests.
         unsafe { Connection::from_raw((*self.rec()).connection) }
     }
 
     /// The server or virtual host that serves it.
+    #[inline]
     pub fn server(self) -> Server<'r> {
         // SAFETY: the configuration outlives the requests.
         unsafe { Server::from_raw((*self.rec()).server) }
     }
 
     /// The client, after mod_remoteip, when it is not the connection's peer.
+    #[inline]
     pub fn client_other_than_peer(self) -> Option<IpAddr> {
         // SAFETY: live for 'r; the address belongs to the request or its connection.
         unsafe {
@@ -91,11 +98,16 @@ impl<'r> Request<'r> {
     }
 
     /// Whether httpd sent it to itself to wake a worker.
+    #[inline]
     pub fn is_dummy(self) -> bool {
         // SAFETY: live for 'r.
         let method = unsafe { (*self.rec()).method_number };
-        method == sys::M_OPTIONS as c_int
-            && self.uri() == b"*"
+        method == sys::M_OPTIONS as c_int && self.has_dummy_marks()
+    }
+
+    #[cold]
+    fn has_dummy_marks(self) -> bool {
+        self.uri() == b"*"
             && self.connection().is_from_here()
             && self
                 .header_in(c"User-Agent")
@@ -128,11 +140,15 @@ impl<'r> Request<'r> {
     }
 
     /// Whether the handler of this name will serve it.
+    #[inline]
     pub fn has_handler(self, name: &CStr) -> bool {
         // SAFETY: null or NUL-terminated, and lives as long as the request.
         unsafe {
             let handler = (*self.rec()).handler;
-            !handler.is_null() && libc::strcmp(handler, name.as_ptr()) == 0
+            // The first letter decides for nearly every request.
+            !handler.is_null()
+                && *handler == *name.as_ptr()
+                && libc::strcmp(handler, name.as_ptr()) == 0
         }
     }
 
@@ -175,12 +191,14 @@ impl<'r> Request<'r> {
     }
 
     /// Our merged configuration of its directory.
+    #[inline]
     pub fn directory<S: Slots>(self, module: &Module<S>) -> Option<&'r S::Directory<'r>> {
         // SAFETY: only this module writes its slot, always with a Slots::Directory.
         unsafe { module.get((*self.rec()).per_dir_config) }
     }
 
     /// What we keep for this request.
+    #[inline]
     pub fn state<S: Slots>(self, module: &Module<S>) -> Option<&'r S::Request<'r>> {
         // SAFETY: only this module writes its slot, always with a Slots::Request.
         unsafe { module.get((*self.rec()).request_config) }

@@ -1,6 +1,6 @@
 //! MIME types that a level's rules let through (`NoIPLimit`) or are about (`OnlyIPLimit`).
 //!
-//! Patterns are exact (`audio/mpeg`), a whole class (`video`), or have wildcards
+//! Patterns are exact (`audio/mpeg`), a whole class (`video`, `video/`), or have wildcards
 //! (`image/*`, `*`, `?`). Case never matters.
 
 /// The lists in effect at one level; `None` where no list was ever said.
@@ -55,11 +55,7 @@ pub fn is_suspicious(words: &[String]) -> Option<&str> {
     words.iter().map(String::as_str).find(|word| match *word {
         "*" => words.len() > 1,
         word if word.starts_with('#') => true,
-        word => {
-            !word.contains(['/', '*', '?']) && !is_class(word)
-                || word.starts_with('/')
-                || word.ends_with('/')
-        }
+        word => !word.contains(['/', '*', '?']) && !is_class(word) || word.starts_with('/'),
     })
 }
 
@@ -98,7 +94,10 @@ fn matches(pattern: &str, content_type: &str) -> bool {
     let Some((class, _)) = content_type.split_once('/') else {
         return false;
     };
-    pattern.eq_ignore_ascii_case(class)
+    pattern
+        .strip_suffix('/')
+        .unwrap_or(pattern)
+        .eq_ignore_ascii_case(class)
 }
 
 /// `*` is any run of bytes, `?` one byte; case does not matter. Linear in the text
@@ -147,6 +146,8 @@ mod tests {
             ("audio/mpeg", "audio/ogg", false),
             ("video", "video/mp4", true),
             ("Video", "video/webm", true),
+            ("video/", "video/webm", true),
+            ("/", "video/webm", false),
             ("video", "videotext/x", false),
             ("image/*", "IMAGE/png", true),
             ("image/*", "text/html", false),

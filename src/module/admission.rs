@@ -47,32 +47,41 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
     if request.is_sub() {
         return DECLINED;
     }
-    if let Some(visitor) = request.connection().state(MODULE) {
-        match request.client_other_than_peer() {
-            _ if request.is_dummy() => visitor.get_up(),
-            None => visitor.is_really(visitor.peer),
-            Some(address) => visitor.is_really(Client::at(address, running.secret())),
-        }
-    }
-    let Some(site) = request.server().config(MODULE) else {
+    seat(running, request);
+    if !running.asks_on_arrival() {
         return DECLINED;
+    }
+    match request.server().config(MODULE) {
+        // A list of types can only be applied once the type is known: in fixups.
+        Some(site) if site.level.types.is_empty() => ask_server(running, request, site),
+        _ => DECLINED,
+    }
+}
+
+/// Puts the client of this request into the slot of its worker. Before a first rule
+/// is met (.htaccess), the connection's peer sits there.
+#[inline]
+fn seat(running: Running, request: Request<'_>) {
+    let Some(visitor) = request.connection().state(MODULE) else {
+        return;
     };
-    // A list of types can only be applied once the type is known: in fixups.
-    if !site.level.types.is_empty() {
-        return DECLINED;
+    if request.is_dummy() {
+        return visitor.get_up();
     }
-    ask_server(running, request, site)
+    match request.client_other_than_peer() {
+        None => visitor.is_the_peer(),
+        Some(address) => visitor.is_really(&Client::at(address, running.secret())),
+    }
 }
 
 /// post_perdir_config and access_checker: rules of the place that was found.
 pub fn after_walk(running: Running, request: Request<'_>) -> c_int {
-    let Some(said) = request.directory(MODULE) else {
-        return DECLINED;
-    };
-    if said.rules.is_empty() || !said.types.is_empty() || request.is_sub() {
-        return DECLINED;
+    match request.directory(MODULE) {
+        Some(said) if !said.rules.is_empty() && said.types.is_empty() && !request.is_sub() => {
+            ask_directory(running, request, said)
+        }
+        _ => DECLINED,
     }
-    ask_directory(running, request, said)
 }
 
 /// The end of fixups: rules that waited for the type, rules of a place that mod_dir,
@@ -100,16 +109,16 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
             return status;
         }
     }
-    count_ungoverned(running, request, site, Level::Directory);
+    if running.counts_wide(Level::Directory) {
+        count_ungoverned(running, request, site, Level::Directory);
+    }
     DECLINED
 }
 
 /// The first handler, for subrequests that are run: the rules of their place.
 pub fn before_subrequest(running: Running, request: Request<'_>) -> c_int {
     match request.directory(MODULE) {
-        Some(said) if request.is_sub() && !said.rules.is_empty() => {
-            ask_directory(running, request, said)
-        }
+        Some(said) if !said.rules.is_empty() => ask_directory(running, request, said),
         _ => DECLINED,
     }
 }
@@ -132,7 +141,9 @@ fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) ->
             return status;
         }
     }
-    count_ungoverned(running, request, site, Level::Server);
+    if running.counts_wide(Level::Server) {
+        count_ungoverned(running, request, site, Level::Server);
+    }
     DECLINED
 }
 
@@ -157,12 +168,13 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
 /// Counts a request over the scopes that some rule of the level looks at, although no
 /// rule governs it: `scope=server` counts limited and other places alike.
 fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, level: Level) {
+    if !running.counts_wide(level) || request.is_dummy() || request.has_handler(c"redirect-handler")
+    {
+        return;
+    }
     for scope in [Scope::Vhost, Scope::Server] {
         // mod_rewrite is about to make a new request of this one, which will be counted.
-        if !running.counts_all(level, scope)
-            || request.is_dummy()
-            || request.has_handler(c"redirect-handler")
-        {
+        if !running.counts_all(level, scope) {
             continue;
         }
         let Some(trip) = Trip::of(running, request) else {
@@ -201,26 +213,30 @@ impl<'r> Asking<'r> {
         }
     }
 
-    /// The rules that were not asked yet.
-    fn open(&self) -> impl Iterator<Item = Ask<'r>> {
-        self.rules.iter().filter_map(|rule| {
-            let limit = rule.terms.limit?;
-            if self.trip.answer(rule.id.get()) == Some(true) {
-                return None;
-            }
-            let meaning = rule.terms.meaning(&self.defaults);
-            let count = count_of(meaning.scope, self.level, rule.id.get(), self.vhost);
-            Some(Ask {
-                rule,
-                limit,
-                meaning,
-                count,
-            })
+    /// What is to be asked of a rule, if it has not been asked yet.
+    #[inline]
+    fn ask(&self, rule: &'r Placed<'r>) -> Option<Ask<'r>> {
+        let limit = rule.terms.limit?;
+        if self.trip.answer(rule.id.get()) == Some(true) {
+            return None;
+        }
+        let meaning = rule.terms.meaning(&self.defaults);
+        let count = count_of(meaning.scope, self.level, rule.id.get(), self.vhost);
+        Some(Ask {
+            rule,
+            limit,
+            meaning,
+            count,
         })
+    }
+
+    fn open(&self) -> impl Iterator<Item = Ask<'r>> {
+        self.rules.iter().filter_map(|rule| self.ask(rule))
     }
 
     /// Asks what is open. All must pass: looks at all of them first, then takes the
     /// places, the narrowest first; a refusal gives back what was taken.
+    #[inline]
     fn ask_all(&self, running: Running) -> c_int {
         // The answer to our own refusal is neither counted nor refused.
         if self.trip.refused.get() || self.request.is_dummy() {
@@ -231,45 +247,69 @@ impl<'r> Asking<'r> {
         if self.request.is_sub() && self.rules.iter().any(refused) {
             return HTTP_SERVICE_UNAVAILABLE;
         }
-        let one = self.rules.len() == 1;
+        if let [rule] = self.rules {
+            return self
+                .ask(rule)
+                .map_or(DECLINED, |ask| self.decide(running, ask));
+        }
         for ask in self.open() {
-            let stands = match ask.meaning.count {
-                Count::Workers => self.trip.busy_workers(ask.limit),
-                // A single rule is decided by taking its place.
-                Count::Requests if one => continue,
-                Count::Requests => self.trip.count_with_this(ask.count),
-            };
+            let stands = self.stands(ask);
             if over(stands, ask.limit) {
                 return self.refuse(running, ask, stands);
             }
         }
         for scope in NARROWEST_FIRST {
-            let requests = Meaning {
-                scope,
-                count: Count::Requests,
-            };
-            for ask in self.open().filter(|ask| ask.meaning == requests) {
-                if let Err(stands) = self.trip.take_place(ask.count, Some(ask.limit)) {
-                    return self.refuse(running, ask, stands);
+            for ask in self.open().filter(|ask| ask.meaning.scope == scope) {
+                let status = match ask.meaning.count {
+                    // Looked at above.
+                    Count::Workers => self.pass(running, ask),
+                    Count::Requests => self.decide(running, ask),
+                };
+                if status != DECLINED {
+                    return status;
                 }
             }
-        }
-        for ask in self.open() {
-            self.pass(running, ask);
         }
         DECLINED
     }
 
-    fn pass(&self, running: Running, ask: Ask<'r>) {
+    /// The count that would stand if the request were admitted.
+    #[inline]
+    fn stands(&self, ask: Ask<'r>) -> u32 {
+        match ask.meaning.count {
+            Count::Workers => self.trip.busy_workers(ask.limit),
+            Count::Requests => self.trip.count_with_this(ask.count),
+        }
+    }
+
+    #[inline]
+    fn decide(&self, running: Running, ask: Ask<'r>) -> c_int {
+        let refused = match ask.meaning.count {
+            Count::Workers => {
+                Some(self.trip.busy_workers(ask.limit)).filter(|stands| over(*stands, ask.limit))
+            }
+            Count::Requests => self.trip.take_place(ask.count, Some(ask.limit)).err(),
+        };
+        match refused {
+            Some(stands) => self.refuse(running, ask, stands),
+            None => self.pass(running, ask),
+        }
+    }
+
+    #[inline]
+    fn pass(&self, running: Running, ask: Ask<'r>) -> c_int {
         self.trip.note(ask.rule.id.get(), true);
         self.record(running, ask, Ledger::passed);
         if running.runtime.names_variables {
-            let stands = match ask.meaning.count {
-                Count::Workers => self.trip.busy_workers(ask.limit),
-                Count::Requests => self.trip.count_with_this(ask.count),
-            };
-            answer::passed(self.request, self.trip, ask.rule, stands, ask.limit);
+            answer::passed(
+                self.request,
+                self.trip,
+                ask.rule,
+                self.stands(ask),
+                ask.limit,
+            );
         }
+        DECLINED
     }
 
     fn refuse(&self, running: Running, ask: Ask<'r>, stands: u32) -> c_int {
@@ -280,6 +320,7 @@ impl<'r> Asking<'r> {
 
     /// Counts the decision, and notes what the rule means here: the defaults of the
     /// sections around its own are known only now.
+    #[inline]
     fn record(&self, running: Running, ask: Ask<'r>, decided: fn(&Ledger, RecordIndex)) {
         if let Some(index) = ask.rule.record.get() {
             let ledger = running.runtime.segment.ledger();

@@ -123,15 +123,15 @@ fn cache_above_rules(inventory: &Inventory<'_>) -> Option<String> {
             quick = !node.arguments().trim().eq_ignore_ascii_case("off");
         }
     });
-    let rule = inventory
-        .rules()
-        .find(|rule| rule.at == Level::Directory && rule.terms.limit.is_some())?;
     if !(caches && quick) {
         return None;
     }
+    let rule = inventory
+        .rules()
+        .find(|rule| rule.terms.limit.is_some() && !rule.is_asked_on_arrival())?;
     Some(format!(
-        "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections; \
-         set CacheQuickHandler off, or put the rule outside sections",
+        "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections \
+         or under a list of MIME types; set CacheQuickHandler off, or put a rule outside sections",
         Id::CacheAboveRule,
         rule.name,
         rule.line,

@@ -88,12 +88,24 @@ pub unsafe extern "C" fn merge_directory(
         (_, None) => base,
         (Some(around), _) if around.is_empty() => add,
         (_, Some(own)) if own.is_empty() => base,
-        (Some(around), Some(own)) => guarded(add, || {
-            // SAFETY: by this function's contract.
-            let pool = unsafe { Pool::from_raw(pool) };
-            ptr::from_mut(pool.alloc(own.within(around, pool))).cast()
-        }),
+        // SAFETY: by this function's contract.
+        (Some(around), Some(own)) => unsafe { merge_levels(pool, around, own) },
     }
+}
+
+/// # Safety
+/// As merge_directory.
+#[cold]
+unsafe fn merge_levels<'p>(
+    pool: *mut sys::apr_pool_t,
+    around: &Level<'p>,
+    own: &Level<'p>,
+) -> *mut c_void {
+    guarded(ptr::from_ref(own).cast_mut().cast(), || {
+        // SAFETY: by this function's contract.
+        let pool = unsafe { Pool::from_raw(pool) };
+        ptr::from_mut(pool.alloc(own.within(around, pool))).cast()
+    })
 }
 
 /// # Safety
@@ -246,57 +258,63 @@ unsafe extern "C" fn resume_connection(
 }
 
 unsafe extern "C" fn quick_handler(request: *mut sys::request_rec, lookup: c_int) -> c_int {
-    // Lookups are not run. Without any rule the client is still noted, so that a rule
-    // that is first met in .htaccess finds everybody in his slot.
-    let Some(running) = Running::get().filter(|_| lookup == 0) else {
-        return DECLINED;
-    };
-    // SAFETY: httpd passes a live request and keeps it until the hook returns.
-    let request = unsafe { Request::from_raw(request) };
-    guarded(DECLINED, || {
-        running::planted_fault();
-        admission::on_arrival(running, request)
-    })
+    match Running::rules_anywhere() && lookup == 0 {
+        true => asked(request, admission::on_arrival),
+        false => DECLINED,
+    }
 }
 
 unsafe extern "C" fn post_perdir_config(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::with_rules() else {
-        return DECLINED;
-    };
-    // SAFETY: httpd passes a live request and keeps it until the hook returns.
-    let request = unsafe { Request::from_raw(request) };
-    guarded(DECLINED, || admission::after_walk(running, request))
+    match Running::rules_anywhere() {
+        true => asked(request, admission::after_walk),
+        false => DECLINED,
+    }
 }
 
 unsafe extern "C" fn access_checker(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::with_rules() else {
-        return DECLINED;
-    };
-    // SAFETY: httpd passes a live request and keeps it until the hook returns.
-    let request = unsafe { Request::from_raw(request) };
-    guarded(DECLINED, || admission::after_walk(running, request))
+    match Running::rules_anywhere() {
+        true => asked(request, admission::after_walk),
+        false => DECLINED,
+    }
 }
 
 unsafe extern "C" fn fixups(request: *mut sys::request_rec) -> c_int {
-    let Some(running) = Running::with_rules() else {
-        return DECLINED;
-    };
-    // SAFETY: httpd passes a live request and keeps it until the hook returns.
-    let request = unsafe { Request::from_raw(request) };
-    guarded(DECLINED, || admission::when_all_is_known(running, request))
+    match Running::rules_anywhere() {
+        true => asked(request, admission::when_all_is_known),
+        false => DECLINED,
+    }
 }
 
 unsafe extern "C" fn handler(request: *mut sys::request_rec) -> c_int {
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let (is_sub, is_ours) = unsafe {
+        let request = Request::from_raw(request);
+        (request.is_sub(), request.has_handler(status::HANDLER))
+    };
+    if is_sub && Running::rules_anywhere() {
+        let status = asked(request, admission::before_subrequest);
+        if status != DECLINED {
+            return status;
+        }
+    }
+    match is_ours {
+        true => asked(request, status::serve),
+        false => DECLINED,
+    }
+}
+
+/// The body of a request's hook. Kept out of the hooks themselves, which mostly have
+/// nothing to do and then cost a handful of instructions.
+#[inline(never)]
+fn asked(request: *mut sys::request_rec, body: impl Fn(Running, Request<'_>) -> c_int) -> c_int {
     let Some(running) = Running::get() else {
         return DECLINED;
     };
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let request = unsafe { Request::from_raw(request) };
     guarded(DECLINED, || {
-        match admission::before_subrequest(running, request) {
-            DECLINED => status::serve(running, request),
-            refused => refused,
-        }
+        running::planted_fault();
+        body(running, request)
     })
 }
 

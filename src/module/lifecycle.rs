@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicU32;
 
 use super::rules::{Inventory, Placed};
-use super::running::{ANY_RULE, Child, Runtime, WIDE, flag};
+use super::running::{ANY_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
 use super::status::Meta;
 use super::{MODULE, checks};
 use crate::httpd::log::{self, LogLevel};
@@ -35,9 +35,11 @@ fn flags_of(inventory: &Inventory<'_>, rule: &Placed<'_>) -> u32 {
     let wide = WIDE
         .iter()
         .filter(|(level, scope)| *level == rule.at && inventory.may_count(&rule.terms, *scope));
-    wide.fold(ANY_RULE, |flags, (level, scope)| {
-        flags | flag(*level, *scope)
-    })
+    let own = match rule.at {
+        Level::Server => ANY_RULE | SERVER_RULE,
+        Level::Directory => ANY_RULE,
+    };
+    wide.fold(own, |flags, (level, scope)| flags | flag(*level, *scope))
 }
 
 /// After everything was read, in both passes and under `-t`: names are settled.
@@ -105,7 +107,7 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     for rule in inventory.rules() {
         record(runtime, rule);
     }
-    record_wide_counts(runtime);
+    record_wide_counts(runtime, flags);
     pool.on_clear(runtime);
     runtime.rise();
     Ok(())
@@ -193,10 +195,10 @@ fn record(runtime: &Runtime, rule: &Placed<'_>) {
 }
 
 /// Counts that belong to no single rule get records too, so that they have names.
-fn record_wide_counts(runtime: &Runtime) {
+fn record_wide_counts(runtime: &Runtime, flags: u32) {
     let ledger = runtime.segment.ledger();
     for (level, scope) in WIDE {
-        if runtime.flags & flag(level, scope) == 0 {
+        if flags & flag(level, scope) == 0 {
             continue;
         }
         let name = wide_name(level, scope);
@@ -300,6 +302,7 @@ pub fn met_in_htaccess(rule: &Placed<'_>) {
     record(runtime, rule);
     let bits = flags_of(runtime.inventory, rule);
     if runtime.segment.flags() & bits != bits {
+        record_wide_counts(runtime, bits);
         runtime.segment.raise(bits);
     }
 }

@@ -113,6 +113,13 @@ impl<'p> Placed<'p> {
         self.terms.meaning(&home.or(around.unwrap_or_default()))
     }
 
+    /// Whether the rule is asked before the walk, and so before mod_cache answers: it
+    /// stands outside sections and its own server says no list of types.
+    pub fn is_asked_on_arrival(&self) -> bool {
+        // SAFETY: as in meaning_at_home.
+        self.at == At::Server && unsafe { (*self.home).types.is_empty() }
+    }
+
     /// What a later plain rule of the same section replaces.
     pub fn supersede(&self) {
         self.superseded.set(true);

@@ -25,6 +25,9 @@ static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 /// This process's own part, from child_init on.
 static CHILD: OnceBox<Child> = OnceBox::new();
 
+/// Some rule stands outside sections.
+pub const SERVER_RULE: u32 = 32;
+
 /// What one generation of the server has decided at its start.
 pub struct Runtime {
     /// The shared memory.
@@ -66,6 +69,7 @@ pub struct Running {
 
 impl Runtime {
     /// The generation that is up, in parent and children.
+    #[inline]
     pub fn current() -> Option<&'static Runtime> {
         // SAFETY: null, or a Runtime in the configuration's pool, whose cleanup makes
         // it null again. Hooks run between the two.
@@ -117,14 +121,31 @@ impl Running {
         })
     }
 
-    /// The same, only while there is some rule somewhere.
+    /// Whether there is any rule: what the hook of every request asks first.
     #[inline]
-    pub fn with_rules() -> Option<Running> {
-        Running::get().filter(|running| running.flags() & ANY_RULE != 0)
+    pub fn rules_anywhere() -> bool {
+        Runtime::current()
+            .is_some_and(|runtime| (runtime.flags | runtime.segment.flags()) & ANY_RULE != 0)
     }
 
+    #[inline]
     fn flags(self) -> u32 {
         self.runtime.flags | self.runtime.segment.flags()
+    }
+
+    /// Whether anything is asked before the walk: a rule outside sections, or a count
+    /// that one of them looks at.
+    #[inline]
+    pub fn asks_on_arrival(self) -> bool {
+        self.flags()
+            & (SERVER_RULE | flag(Level::Server, Scope::Server) | flag(Level::Server, Scope::Vhost))
+            != 0
+    }
+
+    /// Whether some rule of this level counts requests beyond its own place.
+    #[inline]
+    pub fn counts_wide(self, level: Level) -> bool {
+        self.flags() & (flag(level, Scope::Server) | flag(level, Scope::Vhost)) != 0
     }
 
     /// Whether requests that no rule governs are counted over this scope too, since

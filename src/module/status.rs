@@ -1,7 +1,7 @@
 //! The handler `limitipconn-status`: the gauge.
 
 use std::collections::HashMap;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use super::MODULE;
 use super::running::Running;
@@ -11,6 +11,7 @@ use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
 use crate::limit::rule::{Count, Meaning, Scope, Terms};
 use crate::report::json;
+use crate::report::message::Id;
 use crate::report::snapshot::{CountRow, Keys, Leases, Pool, Reaped, RuleRow, Snapshot};
 use crate::store::{self, RuleRecord};
 use crate::sys;
@@ -38,16 +39,11 @@ impl Meta {
     }
 
     /// One word.
+    #[inline]
     pub fn pack(self) -> u64 {
-        let scope = SCOPES
-            .iter()
-            .position(|scope| *scope == self.meaning.scope)
-            .unwrap_or_default();
-        let count = COUNTS
-            .iter()
-            .position(|count| *count == self.meaning.count)
-            .unwrap_or_default();
-        u64::from(self.limit) | (scope as u64) << 16 | (count as u64) << 24
+        u64::from(self.limit)
+            | (self.meaning.scope as u64) << 16
+            | (self.meaning.count as u64) << 24
     }
 
     fn unpack(word: u64) -> Option<Meta> {
@@ -60,18 +56,21 @@ impl Meta {
     }
 }
 
+/// The name in `SetHandler`.
+pub const HANDLER: &CStr = c"limitipconn-status";
+
 /// Serves the gauge.
 pub fn serve(running: Running, request: Request<'_>) -> c_int {
-    if !request.has_handler(c"limitipconn-status") {
-        return sys::DECLINED;
-    }
     let shown = request
         .server()
         .config(MODULE)
         .and_then(|site| site.status_page);
     if shown != Some(true) {
-        let text = "limitipconn-status: not shown, since IPLimitStatusPage is Off; set it On in the main server";
-        log::request(MODULE, LogLevel::Warning, request, text);
+        let text = format!(
+            "{}: limitipconn-status is not shown, since IPLimitStatusPage is Off; set it On in the main server",
+            Id::StatusPageOff
+        );
+        log::request(MODULE, LogLevel::Warning, request, &text);
         return sys::HTTP_NOT_FOUND;
     }
     let format = request

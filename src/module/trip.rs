@@ -27,8 +27,8 @@ pub struct Trip<'r> {
     /// Who asks.
     pub client: Client,
     visitor: Option<&'r Visitor>,
-    asked: List<'r, (CountId, bool)>,
-    places: List<'r, Place>,
+    asked: List<'r, (CountId, bool), 4>,
+    places: List<'r, Place, 4>,
     /// The directory level whose rules were all asked last.
     pub seen: Cell<*const Level<'r>>,
     /// Whether one of our rules refused the request.
@@ -42,6 +42,7 @@ pub struct Trip<'r> {
 
 impl<'r> Trip<'r> {
     /// The trip of the client request that `request` belongs to; made at first sight.
+    #[inline]
     pub fn of(running: Running, request: Request<'r>) -> Option<&'r Trip<'r>> {
         let initial = request.initial();
         match initial.state(super::MODULE) {
@@ -64,8 +65,8 @@ impl<'r> Trip<'r> {
             running,
             client,
             visitor,
-            asked: List::with_room(pool, 4),
-            places: List::with_room(pool, 4),
+            asked: List::new(pool),
+            places: List::new(pool),
             seen: Cell::new(ptr::null()),
             refused: Cell::new(false),
             least_room: Cell::new(u32::MAX),

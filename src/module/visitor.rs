@@ -32,6 +32,8 @@ pub struct Visitor {
     owner: u64,
     slot: Cell<Option<u32>>,
     seated: Cell<Client>,
+    /// Whether somebody else than the peer was ever seated.
+    other: Cell<bool>,
     /// The newest of this connection's requests that have not ended. Under pipelining
     /// a request is served while the one before still waits for its bytes to leave.
     newest: Cell<*const Trip<'static>>,
@@ -69,6 +71,7 @@ impl Visitor {
             owner: running.child.next_owner(),
             slot: Cell::new(None),
             seated: Cell::new(peer),
+            other: Cell::new(false),
             newest: Cell::new(ptr::null()),
         });
         connection.pool().on_clear(visitor);
@@ -93,11 +96,20 @@ impl Visitor {
         }
     }
 
+    /// The client is the peer itself, unlike perhaps in the connection's last request.
+    #[inline]
+    pub fn is_the_peer(&self) {
+        if self.other.get() {
+            self.is_really(&self.peer);
+        }
+    }
+
     /// The client is now known better than by its TCP peer (mod_remoteip), or it is
     /// another one than in the connection's last request.
-    pub fn is_really(&self, client: Client) {
+    pub fn is_really(&self, client: &Client) {
         if client.key != self.seated.get().key {
-            self.take_seat(client);
+            self.other.set(true);
+            self.take_seat(*client);
         }
     }
 

@@ -43,11 +43,13 @@ pub enum Id {
     Reaped = 305,
     /// Shared memory could not be made.
     NoSharedMemory = 306,
+    /// The status page was asked for while it is off.
+    StatusPageOff = 307,
 }
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 15] = [
+    pub const ALL: [Id; 16] = [
         Id::Refused,
         Id::NoRule,
         Id::SuspiciousPattern,
@@ -63,6 +65,7 @@ impl Id {
         Id::Fault,
         Id::Reaped,
         Id::NoSharedMemory,
+        Id::StatusPageOff,
     ];
 
     /// The number, 100..=999.

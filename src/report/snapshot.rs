@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub httpd: String,
     /// The workers of the server.
     pub pool: Pool,
-    /// Every rule of the configuration that was read at start, in its order.
+    /// Every rule of the configuration, and those met in .htaccess files; in no order.
     pub rules: Vec<RuleRow>,
     /// Every count of requests that is above 0.
     pub counts: Vec<CountRow>,

@@ -16,7 +16,6 @@ const NONCE_BITS: u32 = 24;
 const LEASE_BITS: u32 = 22;
 const DEAD: u64 = 1 << (NONCE_BITS + LEASE_BITS);
 const COUNT_SHIFT: u32 = NONCE_BITS + LEASE_BITS + 1;
-const ONE: u64 = 1 << COUNT_SHIFT;
 
 /// Nonces are taken modulo this plus one.
 pub const NONCE: u32 = (1 << NONCE_BITS) - 1;
@@ -59,12 +58,12 @@ impl State {
 
     /// The count one higher; the caller has seen that it is under [`MAX_COUNT`].
     pub fn up(self, lease: u32, nonce: u32) -> State {
-        State((self.0 & !(ONE - 1)) + ONE).by(lease, nonce)
+        State::by(self.count() + 1, lease, nonce)
     }
 
     /// The count one lower; the caller has seen that it is above 0.
     pub fn down(self, lease: u32, nonce: u32) -> State {
-        State((self.0 & !(ONE - 1)) - ONE).by(lease, nonce)
+        State::by(self.count() - 1, lease, nonce)
     }
 
     /// Evicted: no key, no count, nobody named.
@@ -77,8 +76,9 @@ impl State {
         State(u64::from(nonce))
     }
 
-    fn by(self, lease: u32, nonce: u32) -> State {
-        State(self.0 | u64::from(lease + 1) << NONCE_BITS | u64::from(nonce))
+    fn by(count: u32, lease: u32, nonce: u32) -> State {
+        let name = u64::from(lease + 1) << NONCE_BITS | u64::from(nonce);
+        State(u64::from(count) << COUNT_SHIFT | name)
     }
 }
 

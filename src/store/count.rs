@@ -18,6 +18,7 @@
 //! A nonce comes again after 2^24 uses of one lease. To be mistaken for the old
 //! one, a step would have to sleep exactly that long, between two instructions.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::cell::{Cell, State};
@@ -48,60 +49,77 @@ impl Table {
             return; // Nobody is named.
         };
         let seen = Word(word.load(Acquire));
-        if !seen.is_about(at, state.nonce()) {
-            return; // Its owner has gone on since.
-        }
-        // Invariant 1: a helper only finishes what the state proves; the word of
-        // an owner that has gone on is another one, and the exchange fails.
-        if let Some(done) = seen.happened() {
-            step();
-            // Release: pairs with the reaper's second look at the word.
-            let _ = word.compare_exchange(seen.0, done.0, Release, Relaxed);
+        if seen.nonce() == state.nonce() && seen.is_waiting() {
+            self.finish(word, seen, at, state);
         }
     }
 
-    /// Takes a place in the cell that was found, for a lease that is free and the
-    /// caller's.
+    #[cold]
+    #[inline(never)]
+    fn finish(&self, word: &AtomicU64, seen: Word, at: u32, state: State) {
+        // Invariant 1: a helper only finishes what the state proves; the word of
+        // an owner that has gone on is another one, and the exchange fails.
+        if let Some(done) = seen.happened()
+            && seen.is_about(at, state.nonce())
+        {
+            step();
+            // Release: pairs with the reaper's second look at the word.
+            let _ = word.compare_exchange(seen.0, done.0, Release, Relaxed);
+            step();
+        }
+    }
+
+    /// Takes a place in the cell that was found with room under `cap`, for a
+    /// lease that is free and the caller's.
     #[inline]
     pub fn up(&self, found: Found, tag: u64, cap: u32, lease: u32) -> Up {
-        let Found {
-            at,
-            cell,
-            mut state,
-        } = found;
+        let Found { at, cell, state } = found;
         let Some(word) = self.words.get(lease as usize) else {
             return Up::NoRoom;
         };
+        debug_assert!(state.count() < cap);
         let pending = Word(word.load(Relaxed)).next(Kind::Pending, at);
         step();
         // Release, here and at every store to a lease: in the order of the
         // owner's steps for whoever sees the state that follows.
         word.store(pending.0, Release);
         step();
-        let refused = loop {
-            if state.count() >= cap {
-                break Up::Full(state.count());
+        self.help(at, state); // Invariant 2: nobody overwrites a name unsaid.
+        step();
+        // Invariant 5: the limit was tested on the very word that this replaces.
+        // Invariant 3: from this word on the lease counts, whatever comes.
+        let (up, last) = if cell.change(state, state.up(lease, pending.nonce())) {
+            (Up::Held, Kind::Held)
+        } else {
+            match self.up_again(cell, pending, tag, cap, lease) {
+                Up::Held => (Up::Held, Kind::Held),
+                refused => (refused, Kind::Free),
             }
-            // Invariant 2: nobody overwrites a name before its lease says so.
-            self.help(at, state);
+        };
+        step();
+        word.store(pending.now(last).0, Release);
+        step();
+        up
+    }
+
+    /// The same after somebody else was faster; as often as it takes.
+    #[cold]
+    #[inline(never)]
+    fn up_again(&self, cell: &Cell, pending: Word, tag: u64, cap: u32, lease: u32) -> Up {
+        loop {
+            let Some(state) = cell.look(tag) else {
+                return Up::Gone;
+            };
             step();
-            // Invariant 5: the limit was tested on the very word that this replaces.
-            // Invariant 3: from this word on the lease counts, whatever comes.
+            if state.count() >= cap {
+                return Up::Full(state.count());
+            }
+            self.help(pending.cell(), state);
+            step();
             if cell.change(state, state.up(lease, pending.nonce())) {
-                step();
-                word.store(pending.now(Kind::Held).0, Release);
-                step();
                 return Up::Held;
             }
-            match cell.look(tag) {
-                Some(newer) => state = newer,
-                None => break Up::Gone,
-            }
-            step();
-        };
-        word.store(pending.now(Kind::Free).0, Release);
-        step();
-        refused
+        }
     }
 
     /// Gives a held place back. The caller is the lease's owner or its reaper.
@@ -124,31 +142,36 @@ impl Table {
         step();
         word.store(releasing.0, Release);
         step();
-        self.finish_down(cell, releasing, lease);
+        if !self.try_down(cell, releasing, lease) {
+            self.finish_down(cell, releasing, lease);
+        }
         step();
         word.store(releasing.now(Kind::Free).0, Release);
         step();
         true
     }
 
-    /// The one step of a release that changes the count.
-    #[inline]
+    /// The one step of a release that changes the count; as often as it takes.
+    #[cold]
+    #[inline(never)]
     fn finish_down(&self, cell: &Cell, releasing: Word, lease: u32) {
-        loop {
-            // Acquire: as in Cell::look.
-            let state = State(cell.state.load(Acquire));
-            step();
-            // Invariant 4: our own place is in this number, so it is not 0.
-            // Whoever wrote over the segment must not make it wrap.
-            if state.count() == 0 {
-                return self.tally.add(Counter::Faults, 1);
-            }
-            self.help(releasing.cell(), state); // Invariant 2.
-            step();
-            if cell.change(state, state.down(lease, releasing.nonce())) {
-                return;
-            }
+        while !self.try_down(cell, releasing, lease) {}
+    }
+
+    #[inline]
+    fn try_down(&self, cell: &Cell, releasing: Word, lease: u32) -> bool {
+        // Acquire: as in Cell::look.
+        let state = State(cell.state.load(Acquire));
+        step();
+        // Invariant 4: our own place is in this number, so it is not 0.
+        // Whoever wrote over the segment must not make it wrap.
+        if state.count() == 0 {
+            self.tally.add(Counter::Faults, 1);
+            return true;
         }
+        self.help(releasing.cell(), state); // Invariant 2.
+        step();
+        cell.change(state, state.down(lease, releasing.nonce()))
     }
 
     /// Settles a lease whose owner is dead, and says what it was found doing.

@@ -18,7 +18,7 @@ use super::layout::CHUNK;
 use super::lease::LeaseIndex;
 use super::segment::Segment;
 use super::step;
-use super::table::{Keyed, Table};
+use super::table::{Found, Keyed, Table};
 use crate::limit::key::Digest;
 
 /// How long an insert waits for another one.
@@ -103,50 +103,64 @@ impl Holder {
         if self.now.load(Relaxed) != now {
             self.now.store(now, Relaxed);
         }
-        let Some(found) = self.table.find(key.digest) else {
-            return self.acquire_new(key, limit, now);
-        };
+        match self.table.find_at_once(key.digest) {
+            Some(found) => self.acquire_in(found, key, cap),
+            None => self.acquire_anywhere(key, cap),
+        }
+    }
+
+    #[inline(never)]
+    fn acquire_anywhere(&self, key: &Keyed, cap: u32) -> Acquired<'_> {
+        match self.table.find(key.digest) {
+            Some(found) => self.acquire_in(found, key, cap),
+            None => self.acquire_new(key, cap),
+        }
+    }
+
+    /// Takes a place in a cell that is the key's.
+    #[inline]
+    fn acquire_in(&self, found: Found, key: &Keyed, cap: u32) -> Acquired<'_> {
         // A refusal by looking alone: it costs no lease.
         if found.state.count() >= cap {
-            return self.refused(limit, found.state.count());
+            return self.refused(cap, found.state.count());
         }
         let Some(lease) = self.take() else {
             return self.untracked();
         };
         match self.table.up(found, key.digest.tag, cap, lease) {
             Up::Held => {
-                found.cell.touch(now);
+                found.cell.touch(self.now.load(Relaxed));
                 self.held(lease)
             }
-            other => self.not_held(other, key, limit, lease),
+            other => self.not_held(other, key, cap, lease),
         }
     }
 
     /// Takes a place for a key that has no cell.
     #[cold]
-    fn acquire_new(&self, key: &Keyed, limit: Option<u16>, now: u32) -> Acquired<'_> {
-        let cap = limit.map_or(MAX_COUNT, u32::from);
+    fn acquire_new(&self, key: &Keyed, cap: u32) -> Acquired<'_> {
         if cap == 0 {
-            return self.refused(limit, 0);
+            return self.refused(cap, 0);
         }
         let Some(lease) = self.take() else {
             return self.untracked();
         };
+        let now = self.now.load(Relaxed);
         match self.table.insert_up(key, cap, lease, now, self.patience) {
             Up::Held => self.held(lease),
-            other => self.not_held(other, key, limit, lease),
+            other => self.not_held(other, key, cap, lease),
         }
     }
 
     /// The place could not be taken: the lease goes back.
     #[cold]
-    fn not_held(&self, up: Up, key: &Keyed, limit: Option<u16>, lease: u32) -> Acquired<'_> {
+    fn not_held(&self, up: Up, key: &Keyed, cap: u32, lease: u32) -> Acquired<'_> {
         self.give(lease);
         match up {
-            Up::Full(count) => self.refused(limit, count),
+            Up::Full(count) => self.refused(cap, count),
             // Evicted between the look and the step: it is a new key now. Once is
             // enough, since a new key is counted under the lock.
-            Up::Gone => self.acquire_new(key, limit, self.now.load(Relaxed)),
+            Up::Gone => self.acquire_new(key, cap),
             Up::NoRoom | Up::Held => self.untracked(),
         }
     }
@@ -162,9 +176,9 @@ impl Holder {
     /// How many hold a place for this key now. Looks only.
     #[inline]
     pub fn count(&self, digest: Digest) -> u32 {
-        self.table
-            .find(digest)
-            .map_or(0, |found| found.state.count())
+        let table = &self.table;
+        let found = table.find_at_once(digest).or_else(|| table.find(digest));
+        found.map_or(0, |found| found.state.count())
     }
 
     /// Gives back what [`Lease::keep`] handed over; once. Callable from a signal
@@ -178,11 +192,11 @@ impl Holder {
         }
     }
 
-    fn refused(&self, limit: Option<u16>, count: u32) -> Acquired<'_> {
-        match limit {
-            Some(_) => Acquired::Refused { count },
-            None => self.untracked(), // The word has no room for one more.
+    fn refused(&self, cap: u32, count: u32) -> Acquired<'_> {
+        if cap == MAX_COUNT {
+            return self.untracked(); // No limit, but the word has no room for more.
         }
+        Acquired::Refused { count }
     }
 
     #[cold]
@@ -194,8 +208,10 @@ impl Holder {
     /// Takes a free lease of this process, or claims more.
     #[inline]
     fn take(&self) -> Option<u32> {
-        self.take_from(self.recent.load(Relaxed))
-            .or_else(|| self.take_elsewhere())
+        match self.take_from(self.recent.load(Relaxed)) {
+            Some(lease) => Some(lease),
+            None => self.take_elsewhere(),
+        }
     }
 
     #[inline]
@@ -253,8 +269,9 @@ impl Holder {
         let Some(free) = self.free.get(chunk as usize) else {
             return;
         };
+        // The bit is 0: this lease was taken, and is given once. So adding sets it.
         // Release: pairs with the Acquire of `take_from`.
-        let others = free.fetch_or(bit, Release);
+        let others = free.fetch_add(bit, Release);
         if self.recent.load(Relaxed) != chunk {
             self.recent.store(chunk, Relaxed);
         }

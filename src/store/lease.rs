@@ -82,6 +82,13 @@ impl Word {
         }
     }
 
+    /// Whether it waits for its step to be seen: one test, for the usual no.
+    pub fn is_waiting(self) -> bool {
+        const { assert!(Kind::Pending as u64 & Kind::Releasing as u64 == 1) };
+        const { assert!((Kind::Free as u64 | Kind::Held as u64 | Kind::Released as u64) & 1 == 0) };
+        self.0 & (1 << KIND_SHIFT) != 0
+    }
+
     /// Whether it speaks of this cell and this use.
     pub fn is_about(self, cell: u32, nonce: u32) -> bool {
         self.now(Kind::Free) == Word::new(Kind::Free, cell, nonce)

@@ -72,23 +72,35 @@ impl Table {
         ((u128::from(digest.place) * self.buckets.len() as u128) >> 64) as usize
     }
 
-    /// The cells of a bucket and their numbers, in this key's order: each key
-    /// starts elsewhere, so that most are found at the first look.
-    #[inline]
+    /// The cells of the key's bucket and their numbers, in the key's own order:
+    /// each starts elsewhere, so that most are found at the first look.
     fn cells(&self, digest: Digest) -> impl Iterator<Item = (u32, &'static Cell)> {
         let bucket = self.bucket(digest);
-        let cells = self.buckets.get(bucket);
-        let first = digest.place as usize;
-        cells.into_iter().flat_map(move |cells| {
-            (first..first + BUCKET).map(move |i| {
-                let i = i % BUCKET;
-                ((bucket * BUCKET + i) as u32, &cells[i])
-            })
+        let first = digest.place as usize % BUCKET;
+        let cells = self.buckets.get(bucket).map_or(&[][..], |cells| cells);
+        (0..cells.len()).map(move |i| {
+            let i = (first + i) % BUCKET;
+            ((bucket * BUCKET + i) as u32, &cells[i])
+        })
+    }
+
+    /// The key's cell and its state, if it is where new keys go first.
+    #[inline]
+    pub fn find_at_once(&self, digest: Digest) -> Option<Found> {
+        let bucket = self.bucket(digest);
+        let first = digest.place as usize % BUCKET;
+        let cell = &self.buckets.get(bucket)?[first];
+        if cell.tag.load(Relaxed) != digest.tag {
+            return None;
+        }
+        Some(Found {
+            at: (bucket * BUCKET + first) as u32,
+            cell,
+            state: cell.look(digest.tag)?,
         })
     }
 
     /// The key's cell and its state.
-    #[inline]
     pub fn find(&self, digest: Digest) -> Option<Found> {
         self.cells(digest).find_map(|(at, cell)| {
             if cell.tag.load(Relaxed) != digest.tag {
@@ -114,9 +126,11 @@ impl Table {
             .or_else(|| self.insert(&lock, key, now));
         // Counted while the lock is held, so that no other insert can evict the
         // key again before: one attempt is enough.
-        let up = found.map_or(Up::NoRoom, |found| {
-            self.up(found, key.digest.tag, cap, lease)
-        });
+        let up = match found {
+            Some(found) if found.state.count() >= cap => Up::Full(found.state.count()),
+            Some(found) => self.up(found, key.digest.tag, cap, lease),
+            None => Up::NoRoom,
+        };
         drop(lock);
         step();
         up

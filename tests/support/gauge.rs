@@ -25,22 +25,21 @@ impl Gauge {
         rows.map(|row| number(&row["count"])).sum()
     }
 
-    /// The sum of all counts.
+    /// The sum of all counts; the gauge's own request, which wide scopes see, is left out.
     pub fn total(&self) -> u64 {
-        self.rows("counts").map(|row| number(&row["count"])).sum()
+        self.sum(|key| key != READER)
     }
 
-    /// Requests that hold a place.
+    /// Places that are taken, but for those of the gauge's own request.
     pub fn held(&self) -> u64 {
-        number(&self["leases"]["held"])
+        number(&self["leases"]["held"]) - self.sum(|key| key == READER)
     }
 
-    /// Leases in any state but free.
-    pub fn leases_in_use(&self) -> u64 {
-        ["pending", "held", "releasing", "released"]
-            .iter()
-            .map(|state| number(&self["leases"][state]))
-            .sum()
+    fn sum(&self, wanted: impl Fn(&str) -> bool) -> u64 {
+        let rows = self
+            .rows("counts")
+            .filter(|row| row["key"].as_str().is_some_and(&wanted));
+        rows.map(|row| number(&row["count"])).sum()
     }
 
     /// How often this rule refused, over all virtual hosts.

@@ -79,8 +79,14 @@ impl Process {
         true
     }
 
-    /// What its file descriptors lead to, sorted.
-    pub fn descriptors(self) -> Vec<String> {
+    /// What its file descriptors lead to, sorted: files by name, pipes and sockets by kind.
+    pub fn open_files(self) -> Vec<String> {
+        let kind = |target: String| target.split(":[").next().unwrap_or_default().to_owned();
+        self.descriptors().into_iter().map(kind).collect()
+    }
+
+    /// The targets of its file descriptors, sorted.
+    fn descriptors(self) -> Vec<String> {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.0))
             .into_iter()
             .flatten()

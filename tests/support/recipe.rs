@@ -47,7 +47,7 @@ impl Mpm {
                 "StartServers 4\nMinSpareServers 2\nMaxSpareServers 64\nServerLimit 64\nMaxRequestWorkers 64\n"
             }
             Mpm::Worker | Mpm::Event => {
-                "StartServers 2\nServerLimit 4\nThreadLimit 64\nThreadsPerChild 16\nMaxRequestWorkers 64\n\
+                "StartServers 2\nServerLimit 16\nThreadLimit 64\nThreadsPerChild 16\nMaxRequestWorkers 64\n\
                  MinSpareThreads 8\nMaxSpareThreads 64\n"
             }
         }
@@ -84,6 +84,7 @@ const MODULES: &[&str] = &[
 
 const COMMON: &str = "
 DefaultRuntimeDir ${TMP}/run
+CoreDumpDirectory /tmp/tcores
 Mutex file:${TMP}/run default
 PidFile ${TMP}/run/httpd.pid
 ErrorLog ${TMP}/error_log

@@ -273,7 +273,12 @@ impl Drop for Httpd {
         setup::remove_dir(self.dir());
         let mpm = self.mpm().name();
         if std::thread::panicking() {
-            eprintln!("error_log of the server on {mpm}:\n{log}");
+            let lines: Vec<_> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(40)..];
+            eprintln!(
+                "the end of the error_log of the server on {mpm}:\n{}",
+                last.join("\n")
+            );
         } else if !faults.is_empty() {
             panic!("faults of the server on {mpm}:\n{}", faults.join("\n"));
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::processes::{Child, End, fork};
 use super::*;
 
-const PROCESSES: u32 = 6;
+const PROCESSES: u32 = 4;
 const LIMIT: u16 = 3;
 /// Few keys, so that all meet; and strangers that want their cells.
 const KEYS: u64 = 3;
@@ -75,7 +75,7 @@ fn killed_at_random_under_load() {
         random ^= random >> 7;
         random ^= random << 17;
         // Not a wait for anything: the time of death is what is random here.
-        std::thread::sleep(Duration::from_micros(random % 4_000));
+        std::thread::sleep(Duration::from_micros(random % 1_500));
         let which = random as usize % children.len();
         end(std::mem::replace(&mut children[which], start()));
     }

@@ -120,10 +120,7 @@ fn what_is_no_segment_of_ours_is_refused() {
     let words = parts.base.cast::<u64>();
     let open = |parts| {
         // SAFETY: mapped memory, if at all; what is wrong with it is the test.
-        match unsafe { Segment::from_parts(parts) } {
-            Ok(_) => None,
-            Err(error) => Some(error),
-        }
+        unsafe { Segment::from_parts(parts) }.err()
     };
     assert_eq!(open(parts), None);
     // SAFETY: within the mapping, or not read.
