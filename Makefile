@@ -73,7 +73,7 @@ build: ## compile the module (release)
 	@$(CARGO) build --release
 	echo "built $(MODULE)"
 
-demo: deps ## show on a private Apache what the limits do (about 20 s)
+demo: deps ## show on a private Apache what the limits do (a few seconds)
 	@$(CARGO) build --quiet --release
 	$(CARGO) run --quiet --release --example demo
 

@@ -162,15 +162,15 @@ fn wrong_settings_are_errors() {
         ("IPLimitTable", &["IPLimitTable"]),
         (
             "IPLimitTable keys=15",
-            &["IPLimitTable", "\"15\"", "16", "16000000"],
+            &["IPLimitTable", "15\"", "16", "16000000"],
         ),
         (
             "IPLimitTable keys=16000001",
-            &["IPLimitTable", "\"16000001\"", "16000000"],
+            &["IPLimitTable", "16000001\"", "16000000"],
         ),
         (
             "IPLimitTable keys=many",
-            &["IPLimitTable", "\"many\"", "16000000"],
+            &["IPLimitTable", "many\"", "16000000"],
         ),
         ("IPLimitTable keys=", &["IPLimitTable"]),
         ("IPLimitTable 1024", &["IPLimitTable", "1024", "keys="]),
@@ -260,7 +260,7 @@ fn like_rules_in_one_section_are_an_error_that_says_where_the_first_is() {
             said.stderr
         );
         assert!(
-            said.stderr.contains(&format!("httpd.conf:{line}")),
+            said.stderr.contains(&format!("line {line} of ")),
             "{second}: no line {line} in {}",
             said.stderr
         );
@@ -272,7 +272,7 @@ fn rule_inside_limit_is_a_warning_that_names_if() {
     is_warned_about(
         "<Location /hoge>\n <Limit POST>\n MaxConnPerIP 9 scope=location\n </Limit>\n</Location>",
         204,
-        &["<If>", "<Limit"],
+        &["<If", "<Limit"],
     );
 }
 
@@ -309,17 +309,17 @@ fn pattern_that_lets_everything_through_by_accident_is_a_warning() {
     is_warned_about(
         &place("image / *"),
         202,
-        &["NoIPLimit", "\"*\"", "httpd.conf:"],
+        &["NoIPLimit", "\"/\"", "image / *", "httpd.conf"],
     );
     is_warned_about(
         &place("image/* # pictures"),
         202,
-        &["NoIPLimit", "\"#\"", "httpd.conf:"],
+        &["NoIPLimit", "\"#\"", "httpd.conf"],
     );
     is_warned_about(
         &place("pictures"),
         202,
-        &["NoIPLimit", "\"pictures\"", "httpd.conf:"],
+        &["NoIPLimit", "\"pictures\"", "httpd.conf"],
     );
     all_are_good(&[
         &place("image/*"),

@@ -9,7 +9,8 @@ use support::{Httpd, Mpm, on_every_mpm};
 
 on_every_mpm!(
     strange_requests_do_no_harm,
-    gauge_is_for_those_who_may_see_it
+    gauge_is_for_those_who_may_see_it,
+    fault_of_ours_serves_the_request_and_is_told_once,
 );
 
 /// The output of a binutils program about the module.
@@ -77,6 +78,63 @@ fn strange_requests_do_no_harm(mpm: Mpm) {
         "{gauge:?}"
     );
     assert_eq!(httpd.client("127.0.0.2").status("/hoge/hello.cgi"), 200);
+}
+
+/// Debug builds panic in every hook of a request when they are told to: nobody is refused, no
+/// child dies, and each child says so once.
+fn fault_of_ours_serves_the_request_and_is_told_once(mpm: Mpm) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let httpd = Httpd::on(mpm)
+        .env("LIMITIPCONN_PLANTED_FAULT", "1")
+        .expect_log("the request is served: panicked at")
+        .conf("MaxConnPerIP 1 count=requests\n<Location /hoge>\n MaxConnPerIP 1 scope=location\n</Location>")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let _held = [(); 2].map(|()| client.hold("/hoge/hold.cgi"));
+    for path in ["/hoge/small.txt", "/hoge/hello.cgi", "/hoge/", "/"].repeat(5) {
+        assert_eq!(client.status(path), 200, "{path}");
+    }
+    let lines = httpd.wait_for_log("limitipconn(304): ");
+    let pid = |line: &String| {
+        line.split("[pid ")
+            .nth(1)
+            .and_then(|rest| rest.split([':', ']']).next().map(str::to_owned))
+    };
+    let mut children: Vec<_> = lines.iter().map(pid).collect();
+    children.sort();
+    children.dedup();
+    assert_eq!(children.len(), lines.len(), "once in each child: {lines:?}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains("planted") && line.contains("[limitipconn:error]")),
+        "{lines:?}"
+    );
+}
+
+/// A script that is killed between fork and exec still is a copy of the child that serves the
+/// request; what it does on its way out must not touch the child's places.
+#[test]
+fn killed_copy_of_a_child_gives_nothing_back() {
+    let httpd = Httpd::on(Mpm::Prefork)
+        .expect_log("AH01225")
+        .conf("<Location /hoge>\n MaxConnPerIP 9 scope=location\n</Location>")
+        .start();
+    for _ in 0..100 {
+        let mut connection = httpd.client("127.0.0.2").connect();
+        // mod_cgi starts the script, then finds the body broken and kills it at once.
+        let broken = "POST /hoge/hello.cgi HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+        connection.send(broken);
+        let _ = connection.try_response();
+    }
+    let gauge = httpd.wait_for_quiet();
+    assert_eq!(
+        (gauge.number("faults"), gauge.number("audit_mismatches")),
+        (0, 0),
+        "{gauge:?}"
+    );
 }
 
 fn gauge_is_for_those_who_may_see_it(mpm: Mpm) {

@@ -134,9 +134,13 @@ impl<'r> Request<'r> {
     }
 
     /// The type of the response, as far as it is known yet.
-    pub fn content_type(self) -> Option<&'r str> {
+    #[inline]
+    pub fn content_type(self) -> Option<&'r [u8]> {
         // SAFETY: null or NUL-terminated, and lives as long as the request.
-        unsafe { text((*self.rec()).content_type) }
+        unsafe {
+            let content_type = (*self.rec()).content_type;
+            (!content_type.is_null()).then(|| CStr::from_ptr(content_type).to_bytes())
+        }
     }
 
     /// Whether the handler of this name will serve it.

@@ -3,13 +3,60 @@
 //! Patterns are exact (`audio/mpeg`), a whole class (`video`, `video/`), or have wildcards
 //! (`image/*`, `*`, `?`). Case never matters.
 
+/// A pattern, sorted out once when it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern<'a> {
+    /// `*`: every response, even one without a type.
+    Any,
+    /// `video`, `video/`, `video/*`: every type of a class.
+    Class(&'a str),
+    /// `audio/mpeg`: this type.
+    Exact(&'a str),
+    /// Wildcards elsewhere.
+    Wildcard(&'a str),
+}
+
 /// The lists in effect at one level; `None` where no list was ever said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Filter<'a> {
     /// `NoIPLimit`: these are let through.
-    pub no: Option<&'a [&'a str]>,
+    pub no: Option<&'a [Pattern<'a>]>,
     /// `OnlyIPLimit`: all others are let through.
-    pub only: Option<&'a [&'a str]>,
+    pub only: Option<&'a [Pattern<'a>]>,
+}
+
+impl<'a> Pattern<'a> {
+    /// The pattern that is written so.
+    pub fn new(text: &'a str) -> Pattern<'a> {
+        let has_wildcard = |text: &str| text.contains(['*', '?']);
+        let class = text
+            .strip_suffix("/*")
+            .or_else(|| text.strip_suffix('/'))
+            .unwrap_or(text);
+        match text {
+            "*" => Pattern::Any,
+            _ if !class.is_empty() && !class.contains('/') && !has_wildcard(class) => {
+                Pattern::Class(class)
+            }
+            _ if has_wildcard(text) => Pattern::Wildcard(text),
+            _ => Pattern::Exact(text),
+        }
+    }
+
+    /// Whether a type, without its parameters, is meant.
+    fn matches(&self, content_type: &[u8]) -> bool {
+        match self {
+            Pattern::Any => true,
+            Pattern::Exact(text) => content_type.eq_ignore_ascii_case(text.as_bytes()),
+            Pattern::Class(class) => match content_type.split_at_checked(class.len()) {
+                Some((start, rest)) => {
+                    matches!(rest, [] | [b'/', ..]) && start.eq_ignore_ascii_case(class.as_bytes())
+                }
+                None => false,
+            },
+            Pattern::Wildcard(text) => wildcard(text.as_bytes(), content_type),
+        }
+    }
 }
 
 impl<'a> Filter<'a> {
@@ -22,6 +69,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether the type decides at all. When not, a rule need not wait for it.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.no.is_none_or(<[_]>::is_empty) && self.only.is_none_or(<[_]>::is_empty)
     }
@@ -30,22 +78,16 @@ impl<'a> Filter<'a> {
     ///
     /// A type that is not known is let through by `NoIPLimit *` only, and is not
     /// what `OnlyIPLimit` is about.
-    pub fn governs(&self, content_type: Option<&str>) -> bool {
+    pub fn governs(&self, content_type: Option<&[u8]>) -> bool {
         let bare = content_type.map(bare);
-        let listed = |patterns: &[&str]| match bare {
-            Some(content_type) => patterns
-                .iter()
-                .any(|pattern| matches(pattern, content_type)),
-            None => false,
+        let listed = |patterns: &[Pattern<'_>]| match bare {
+            Some(content_type) => patterns.iter().any(|pattern| pattern.matches(content_type)),
+            None => patterns.contains(&Pattern::Any),
         };
-        if self
-            .no
-            .is_some_and(|patterns| listed(patterns) || patterns.contains(&"*"))
-        {
-            return false;
-        }
-        self.only
-            .is_none_or(|patterns| patterns.is_empty() || listed(patterns))
+        let let_through = self.no.is_some_and(listed);
+        let about =
+            |patterns: &[Pattern<'_>]| patterns.is_empty() || bare.is_some() && listed(patterns);
+        !let_through && self.only.is_none_or(about)
     }
 }
 
@@ -80,24 +122,13 @@ fn is_class(word: &str) -> bool {
         || word.to_ascii_lowercase().starts_with("x-")
 }
 
-fn bare(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
-}
-
-fn matches(pattern: &str, content_type: &str) -> bool {
-    if pattern.contains(['*', '?']) {
-        return wildcard(pattern.as_bytes(), content_type.as_bytes());
-    }
-    if pattern.eq_ignore_ascii_case(content_type) {
-        return true;
-    }
-    let Some((class, _)) = content_type.split_once('/') else {
-        return false;
-    };
-    pattern
-        .strip_suffix('/')
-        .unwrap_or(pattern)
-        .eq_ignore_ascii_case(class)
+/// A type without its parameters.
+fn bare(content_type: &[u8]) -> &[u8] {
+    let end = content_type
+        .iter()
+        .position(|&byte| byte == b';')
+        .unwrap_or(content_type.len());
+    content_type[..end].trim_ascii()
 }
 
 /// `*` is any run of bytes, `?` one byte; case does not matter. Linear in the text
@@ -157,49 +188,55 @@ mod tests {
             ("a*b*c/*", "aXbXbc/", true),
         ] {
             assert_eq!(
-                matches(pattern, content_type),
+                Pattern::new(pattern).matches(content_type.as_bytes()),
                 expected,
                 "{pattern} {content_type}"
             );
         }
     }
 
+    fn patterns<'a, const N: usize>(texts: [&'a str; N]) -> [Pattern<'a>; N] {
+        texts.map(Pattern::new)
+    }
+
     #[test]
     fn an_unknown_type_is_only_let_through_by_the_star() {
-        let no = |patterns| {
+        let no = |text| {
             Filter {
-                no: Some(patterns),
+                no: Some(&patterns([text])),
                 only: None,
             }
             .governs(None)
         };
-        assert!(no(&["image/*"]));
-        assert!(!no(&["*"]));
-        assert!(
-            !Filter {
-                no: None,
-                only: Some(&["text/html"])
-            }
-            .governs(None)
-        );
+        assert!(no("image/*"));
+        assert!(!no("*"));
+        for only in ["text/html", "*"] {
+            assert!(
+                !Filter {
+                    no: None,
+                    only: Some(&patterns([only]))
+                }
+                .governs(None)
+            );
+        }
     }
 
     #[test]
     fn lists_together_and_empty_lists() {
+        let (gif, image) = (patterns(["image/gif"]), patterns(["image"]));
         let both = Filter {
-            no: Some(&["image/gif"]),
-            only: Some(&["image"]),
+            no: Some(&gif),
+            only: Some(&image),
         };
-        assert!(both.governs(Some("image/png")));
-        assert!(!both.governs(Some("image/gif")));
-        assert!(!both.governs(Some("text/html; charset=utf-8")));
-        assert!(
-            !Filter {
-                no: Some(&["text/html"]),
-                only: None
-            }
-            .governs(Some("text/html ;charset=x"))
-        );
+        assert!(both.governs(Some(b"image/png")));
+        assert!(!both.governs(Some(b"image/gif")));
+        assert!(!both.governs(Some(b"text/html; charset=utf-8")));
+        let html = patterns(["text/html"]);
+        let no_html = Filter {
+            no: Some(&html),
+            only: None,
+        };
+        assert!(!no_html.governs(Some(b"text/html ;charset=x")));
         let off = Filter {
             no: Some(&[]),
             only: Some(&[]),

@@ -74,6 +74,18 @@ fn seat(running: Running, request: Request<'_>) {
     }
 }
 
+/// Whether the rules of the place where the request is were asked already, or wait
+/// for the type: mostly so after the first of the hooks that look.
+#[inline]
+pub fn is_settled(request: Request<'_>) -> bool {
+    match (request.directory(MODULE), request.state(MODULE)) {
+        (None, _) => true,
+        (Some(said), _) if !said.types.is_empty() => true,
+        (Some(said), Some(trip)) => ptr::eq(trip.seen.get(), said),
+        (Some(_), None) => false,
+    }
+}
+
 /// post_perdir_config and access_checker: rules of the place that was found.
 pub fn after_walk(running: Running, request: Request<'_>) -> c_int {
     match request.directory(MODULE) {

@@ -5,7 +5,7 @@ use super::rules::{Inventory, Placed};
 use super::{MODULE, lifecycle};
 use crate::httpd::command::{Command, Context, Row};
 use crate::limit::arguments;
-use crate::limit::mime;
+use crate::limit::mime::{self, Pattern};
 use crate::limit::policy::Ruling;
 use crate::limit::rule::Directive;
 use crate::limit::syntax::{self, Fault};
@@ -159,12 +159,19 @@ fn types(arguments: &str) -> Result<Vec<String>, String> {
 }
 
 /// Lines in one section add up; `off` empties the list.
-fn added<'c>(command: Command<'c>, said: Option<&'c [&'c str]>, words: &[String]) -> &'c [&'c str] {
+fn added<'c>(
+    command: Command<'c>,
+    said: Option<&'c [Pattern<'c>]>,
+    words: &[String],
+) -> &'c [Pattern<'c>] {
     if words.is_empty() {
         return &[];
     }
     let pool = command.pool();
-    let more: Vec<&str> = words.iter().map(|word| pool.text(word)).collect();
+    let more: Vec<Pattern<'_>> = words
+        .iter()
+        .map(|word| Pattern::new(pool.text(word)))
+        .collect();
     pool.slice(
         said.unwrap_or(&[])
             .iter()

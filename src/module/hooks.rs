@@ -272,7 +272,9 @@ unsafe extern "C" fn post_perdir_config(request: *mut sys::request_rec) -> c_int
 }
 
 unsafe extern "C" fn access_checker(request: *mut sys::request_rec) -> c_int {
-    match Running::rules_anywhere() {
+    // SAFETY: httpd passes a live request and keeps it until the hook returns.
+    let is_settled = || unsafe { admission::is_settled(Request::from_raw(request)) };
+    match Running::rules_anywhere() && !is_settled() {
         true => asked(request, admission::after_walk),
         false => DECLINED,
     }

@@ -16,6 +16,7 @@ use super::{DEADLINE, Httpd, Mpm, base, log, scripts};
 pub struct Setup {
     recipe: Recipe,
     conf: String,
+    environment: Vec<(String, String)>,
     expected: Vec<String>,
     started: bool,
 }
@@ -53,6 +54,7 @@ impl Setup {
         let setup = Setup {
             recipe,
             conf: String::new(),
+            environment: Vec::new(),
             expected: Vec::new(),
             started: false,
         };
@@ -73,6 +75,13 @@ impl Setup {
         self.recipe
             .modules
             .extend(modules.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// Sets a variable of the server's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -238,6 +247,7 @@ impl Setup {
     fn spawn(&self) -> Child {
         let stderr = fs::File::create(self.dir().join("stderr")).expect("create a file");
         let mut command = self.httpd();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
             .arg("-DFOREGROUND")
             .stdin(Stdio::null())
