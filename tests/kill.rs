@@ -4,10 +4,12 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Client, Held, Httpd, Mpm, Process, Setup, at_once, on_every_mpm, wait_until};
+use support::{
+    Client, Gauge, Held, Httpd, Load, Mpm, Process, Setup, at_once, on_every_mpm, under_load,
+    wait_until,
+};
 
 on_every_mpm!(
     killed_children_give_their_places_back,
@@ -19,6 +21,9 @@ const RULE: &str = "MaxConnPerIP@/hoge";
 
 /// A dead child is noticed up to one second late.
 const TWO_SECONDS: Duration = Duration::from_secs(2);
+
+/// How long a storm goes on until it has hit something.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 fn three_in_hoge(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
@@ -108,7 +113,8 @@ fn places_of_the_living_are_kept_when_others_die(mpm: Mpm) {
 }
 
 /// Kill -9, graceful, SIGHUP and (on prefork, where cleanups run in its handler) SIGTERM to
-/// children, all under load with several rules a request.
+/// children, under load with two places a request; then more kills, until one of them hit a
+/// child in the middle of a step: without that the storm proves nothing about the steps.
 fn storm_of_kills_and_restarts_leaves_nothing(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .expect_refusals()
@@ -117,47 +123,47 @@ fn storm_of_kills_and_restarts_leaves_nothing(mpm: Mpm) {
         .expect_log("AH00045")
         .conf(
             "MaxConnPerIP 40 count=requests
-             <Location />
-                 MaxConnPerIP 30 scope=vhost
-             </Location>
              <Location /hoge>
                  MaxConnPerIP 6 scope=location
              </Location>",
         )
         .start();
-    let stop = AtomicBool::new(false);
-    let served = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for n in 0..8 {
-            let client = httpd.client(&format!("127.0.0.{}", 2 + n % 2));
-            let (stop, served) = (&stop, &served);
-            scope.spawn(move || ask_until(&client, stop, served));
-        }
-        let _stop_in_any_case = StopOnDrop(&stop);
+    let ask =
+        |n: usize, load: &Load| ask_on(&httpd.client(&format!("127.0.0.{}", 2 + n % 3)), load);
+    let (rounds, served) = under_load(12, ask, |load| {
         for round in 0..30 {
-            let before = served.load(Ordering::Relaxed);
             match round % 3 {
-                0 => victims(&httpd, round)
+                0 => half_of_the_children(&httpd, round)
                     .iter()
                     .for_each(|child| child.signal(libc::SIGKILL)),
                 1 => httpd.graceful(),
                 _ => httpd.hard_restart(),
             }
             if mpm == Mpm::Prefork {
-                victims(&httpd, round)
+                half_of_the_children(&httpd, round)
                     .iter()
                     .for_each(|child| child.signal(libc::SIGTERM));
             }
-            wait_until(support::DEADLINE, || {
-                let now = served.load(Ordering::Relaxed);
-                if now > before + 50 { Ok(()) } else { Err(now) }
-            });
+            load.wait_for_more(50);
         }
+        let mut rounds = 30;
+        let patience = Instant::now();
+        while in_the_middle(&httpd.wait_for(|_| true)) == 0 {
+            assert!(
+                patience.elapsed() < A_MINUTE,
+                "{rounds} rounds hit no step: they prove nothing"
+            );
+            half_of_the_children(&httpd, 0)
+                .iter()
+                .for_each(|child| child.signal(libc::SIGKILL));
+            load.wait_for_more(50);
+            rounds += 1;
+        }
+        (rounds, load.served())
     });
     let gauge = httpd.wait_for_quiet();
     println!(
-        "{mpm:?}: served {}, reaped {}",
-        served.load(Ordering::Relaxed),
+        "{mpm:?}: {rounds} rounds, {served} answers, reaped {}",
         gauge["reaped"]
     );
     assert_eq!(
@@ -165,15 +171,25 @@ fn storm_of_kills_and_restarts_leaves_nothing(mpm: Mpm) {
         (0, 0),
         "{gauge:?}"
     );
-    let client = httpd.client("127.0.0.2");
-    let held: Vec<_> = (0..6).map(|_| client.hold("/hoge/hold.cgi")).collect();
-    assert_eq!(client.status("/hoge/small.txt"), 503);
-    drop(held);
+    for address in ["127.0.0.2", "127.0.0.3", "127.0.0.4"] {
+        let client = httpd.client(address);
+        let _held: Vec<_> = (0..6).map(|_| client.hold("/hoge/hold.cgi")).collect();
+        assert_eq!(client.status("/hoge/small.txt"), 503, "{address}");
+    }
     httpd.wait_for_quiet();
 }
 
-/// Half of the children, another half each round.
-fn victims(httpd: &Httpd, round: usize) -> Vec<Process> {
+/// Leases that the parent found in the middle of a step when it reaped.
+fn in_the_middle(gauge: &Gauge) -> u64 {
+    let states = ["pending", "releasing", "released"].map(|state| gauge["reaped"][state].as_u64());
+    states
+        .into_iter()
+        .map(|number| number.expect("a number of reaped leases"))
+        .sum()
+}
+
+/// Every other child, starting with another one every third round.
+fn half_of_the_children(httpd: &Httpd, round: usize) -> Vec<Process> {
     httpd
         .children()
         .into_iter()
@@ -183,32 +199,21 @@ fn victims(httpd: &Httpd, round: usize) -> Vec<Process> {
 }
 
 /// Requests on kept connections, a new one whenever the server broke the last.
-fn ask_until(client: &Client, stop: &AtomicBool, served: &AtomicU64) {
-    while !stop.load(Ordering::Relaxed) {
+fn ask_on(client: &Client, load: &Load) {
+    while load.goes_on() {
         let Ok(mut connection) = client.try_connect() else {
             continue;
         };
-        while !stop.load(Ordering::Relaxed) {
+        while load.goes_on() {
             let sent = connection.try_send(connection.request("GET", "/hoge/small.txt", ""));
-            match sent.and_then(|()| connection.try_response()) {
-                Ok(response) => {
-                    assert!(matches!(response.status, 200 | 503), "{response:?}");
-                    served.fetch_add(1, Ordering::Relaxed);
-                    if response.header("connection") == Some("close") {
-                        break;
-                    }
-                }
-                Err(_) => break,
+            let Ok(response) = sent.and_then(|()| connection.try_response()) else {
+                break;
+            };
+            assert!(matches!(response.status, 200 | 503), "{response:?}");
+            load.note_answer();
+            if response.header("connection") == Some("close") {
+                break;
             }
         }
-    }
-}
-
-/// Ends the load also when the storm panics, so that the scope can end.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
