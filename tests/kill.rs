@@ -117,6 +117,7 @@ fn places_of_the_living_are_kept_when_others_die(mpm: Mpm) {
 /// child in the middle of a step: without that the storm proves nothing about the steps.
 fn storm_of_kills_and_restarts_leaves_nothing(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
+        .env("LIMITIPCONN_SLOW_STEPS", "20")
         .expect_refusals()
         .expect_log("exit signal Killed")
         .expect_log("limitipconn(305): ")

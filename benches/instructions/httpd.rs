@@ -5,20 +5,40 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::client;
 use crate::profile::{self, Cost};
 
 /// How long a server under callgrind may take to start, answer or stop.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Keep-alive GET of the file of three bytes.
-const REQUEST: &[u8] = b"GET /b/file.txt HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\n\r\n";
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// What Debian enables when it installs httpd: an ordinary server, no bare one.
+const MODULES: &[&str] = &[
+    "mpm_prefork",
+    "access_compat",
+    "alias",
+    "auth_basic",
+    "authn_core",
+    "authn_file",
+    "authz_core",
+    "authz_host",
+    "authz_user",
+    "autoindex",
+    "deflate",
+    "dir",
+    "env",
+    "filter",
+    "mime",
+    "negotiation",
+    "reqtimeout",
+    "setenvif",
+    "status",
+];
 
 /// The httpd that apxs names, and what its runs need on disk.
 pub struct Httpd {
@@ -91,23 +111,15 @@ impl Httpd {
         Ok(directory.join(".libs/mod_yardstick.so"))
     }
 
-    /// What a whole server life with this many requests costs, in all and in
-    /// the object of this file name.
-    pub fn cost(
-        &self,
-        name: &str,
-        slots: u32,
-        lines: &str,
-        requests: u32,
-        ours: &str,
-    ) -> Result<Cost, String> {
+    /// What a whole server life with this many requests costs.
+    pub fn cost(&self, name: &str, slots: u32, lines: &str, requests: u32) -> Result<Cost, String> {
         let port = free_port();
         self.configure(port, slots, lines)
             .map_err(|error| format!("cannot write the configuration: {error}"))?;
         let profile = self.root.join("run/callgrind.out");
         make_writable(&profile).map_err(|error| format!("{}: {error}", profile.display()))?;
         let mut server = self.start(&profile)?;
-        let told = converse(port, requests, &mut server);
+        let told = client::converse(port, requests, &mut server);
         let ended = server.stop();
         told.and(ended).map_err(|error| {
             let log = fs::read_to_string(self.root.join("run/error_log")).unwrap_or_default();
@@ -123,13 +135,12 @@ impl Httpd {
                 .join(format!("{name}-{requests}.callgrind.out")),
             &text,
         );
-        profile::cost(&text, ours)
-            .ok_or_else(|| format!("{name}: callgrind's result has no summary line"))
+        profile::cost(&text).ok_or_else(|| format!("{name}: callgrind's result cannot be read"))
     }
 
     fn configure(&self, port: u16, slots: u32, lines: &str) -> std::io::Result<()> {
         let root = self.root.display();
-        let modules = self.modules.display();
+        let loads: String = MODULES.iter().map(|name| self.load(name)).collect();
         let common = format!(
             r##"ServerRoot "{root}"
 DefaultRuntimeDir "{root}/run"
@@ -138,10 +149,7 @@ ServerName localhost
 Listen 127.0.0.1:{port}
 User "#65534"
 Group "#65534"
-LoadModule mpm_prefork_module "{modules}/mod_mpm_prefork.so"
-LoadModule authz_core_module "{modules}/mod_authz_core.so"
-LoadModule mime_module "{modules}/mod_mime.so"
-TypesConfig "{root}/mime.types"
+{loads}TypesConfig "{root}/mime.types"
 DocumentRoot "{root}/htdocs"
 ErrorLog "{root}/run/error_log"
 LogLevel warn
@@ -151,12 +159,20 @@ KeepAlive On
 MaxKeepAliveRequests 0
 KeepAliveTimeout 60
 ExtendedStatus On
+FileETag None
 <Directory "/">
     AllowOverride None
 </Directory>
 "##
         );
         fs::write(self.root.join("httpd.conf"), common + lines)
+    }
+
+    /// Loads one of httpd's own, unless this httpd has it built in.
+    fn load(&self, name: &str) -> String {
+        let file = self.modules.join(format!("mod_{name}.so"));
+        let file = file.display();
+        format!("<IfModule !{name}_module>\nLoadModule {name}_module \"{file}\"\n</IfModule>\n")
     }
 
     fn start(&self, profile: &Path) -> Result<Server, String> {
@@ -194,11 +210,30 @@ impl Drop for Httpd {
 }
 
 /// The running server; killed when dropped before its end.
-struct Server(Child);
+pub struct Server(Child);
 
 impl Server {
-    fn has_ended(&mut self) -> bool {
+    /// Whether the process is gone.
+    pub fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Waits until the server sleeps, which it only does when it waits for its
+    /// client. A request that comes earlier or later takes another way through
+    /// httpd's input.
+    pub fn wait_until_idle(&mut self) -> Result<(), String> {
+        let path = format!("/proc/{}/stat", self.0.id());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+            match text.rsplit_once(')') {
+                Some((_, rest)) if rest.trim_start().starts_with('S') => return Ok(()),
+                _ if Instant::now() > deadline => {
+                    return Err("never waits for a request".to_owned());
+                }
+                _ => thread::yield_now(),
+            }
+        }
     }
 
     /// Ends the server as an administrator would and waits for its result.
@@ -227,58 +262,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// One connection, exactly this many requests, each answered by the file.
-fn converse(port: u16, requests: u32, server: &mut Server) -> Result<(), String> {
-    let mut stream = connect(port, server)?;
-    let mut answer = Vec::with_capacity(1024);
-    for number in 1..=requests {
-        stream
-            .write_all(REQUEST)
-            .and_then(|()| read_answer(&mut stream, &mut answer))
-            .map_err(|error| format!("request {number}: {error}"))?;
-        if !answer.starts_with(b"HTTP/1.1 200 ") {
-            let head = String::from_utf8_lossy(&answer).into_owned();
-            return Err(format!("request {number} was answered: {head}"));
-        }
-    }
-    Ok(())
-}
-
-/// Waits until the server listens. Refused attempts never reach it, so the
-/// first connection that is made is also the only one that it sees.
-fn connect(port: u16, server: &mut Server) -> Result<TcpStream, String> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
-            Ok(stream) => {
-                let set = stream
-                    .set_nodelay(true)
-                    .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-                return set.map(|()| stream).map_err(|error| error.to_string());
-            }
-            Err(_) if server.has_ended() => return Err("did not start".to_owned()),
-            Err(error) if Instant::now() > deadline => return Err(error.to_string()),
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
-}
-
-/// Reads up to the end of the three bytes behind the header.
-fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> std::io::Result<()> {
-    answer.clear();
-    let mut piece = [0; 1024];
-    loop {
-        let got = stream.read(&mut piece)?;
-        if got == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        answer.extend_from_slice(&piece[..got]);
-        if answer.ends_with(b"\r\n\r\nok\n") || !answer.starts_with(b"HTTP/1.1 200 ") {
-            return Ok(());
-        }
     }
 }
 

@@ -1,24 +1,36 @@
-//! Reads what callgrind wrote: how many instructions a run took in all, and
-//! how many of them in one shared object itself.
+//! Reads what callgrind wrote: how many instructions a run took, and whose.
 
 use std::collections::HashMap;
 use std::ops::Sub;
 
+/// Shared objects that are measured; everything else is httpd's.
+const MEASURED: &[&str] = &["libmod_limitipconn.so", "mod_yardstick.so"];
+
 /// Instructions of a run, or of the difference between two.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Cost {
     pub all: i64,
-    /// Executed in our module's own code, what it calls in httpd left out.
-    pub ours: i64,
+    /// In the measured objects' own code.
+    pub own: i64,
+    /// In the C library, called by anybody but the measured objects. Its text
+    /// and memory functions take more or fewer instructions as their operands
+    /// lie in memory, and loading a module moves all of httpd's: chance.
+    pub chance: i64,
 }
 
 impl Cost {
+    /// What is left without chance.
+    pub fn certain(self) -> i64 {
+        self.all - self.chance
+    }
+
     /// The share of one of so many, rounded.
     pub fn each(self, number: i64) -> Cost {
         let share = |sum: i64| (sum + number / 2).div_euclid(number);
         Cost {
             all: share(self.all),
-            ours: share(self.ours),
+            own: share(self.own),
+            chance: share(self.chance),
         }
     }
 }
@@ -29,51 +41,69 @@ impl Sub for Cost {
     fn sub(self, other: Cost) -> Cost {
         Cost {
             all: self.all - other.all,
-            ours: self.ours - other.ours,
+            own: self.own - other.own,
+            chance: self.chance - other.chance,
         }
     }
 }
 
-/// The cost in a profile; none if it has no sum of all.
-pub fn cost(profile: &str, ours: &str) -> Option<Cost> {
-    Some(Cost {
-        all: total(profile)?,
-        ours: within(profile, ours),
-    })
+#[derive(Clone, Copy, PartialEq)]
+enum Object {
+    Measured,
+    CLibrary,
+    Other,
 }
 
-/// The number on the `summary:` (or `totals:`) line.
-fn total(profile: &str) -> Option<i64> {
-    ["summary:", "totals:"].into_iter().find_map(|word| {
-        let line = profile.lines().rev().find(|line| line.starts_with(word))?;
-        line[word.len()..].split_whitespace().next()?.parse().ok()
-    })
+impl Object {
+    fn named(path: &str) -> Object {
+        if MEASURED.iter().any(|name| path.ends_with(name)) {
+            Object::Measured
+        } else if path.contains("/libc.so") || path.contains("/libc-2") {
+            Object::CLibrary
+        } else {
+            Object::Other
+        }
+    }
 }
 
-/// The sum of the cost lines that stand under an object of this file name. A
-/// name is written once as `(number) name` and then as `(number)`; the cost
-/// line after a `calls=` is the callee's and not counted.
-fn within(profile: &str, file: &str) -> i64 {
-    let mut objects: HashMap<&str, bool> = HashMap::new();
-    let (mut inside, mut of_callee, mut sum) = (false, false, 0);
+/// Adds up a profile; none when a line is not as callgrind writes it.
+///
+/// `ob=` says in which object the following costs were met, `cob=` in which
+/// one the next call went (the same, if it is not said), and the line after
+/// `calls=` is what that call cost in all. An object is written once as
+/// `(number) path`, then as `(number)`.
+pub fn cost(profile: &str) -> Option<Cost> {
+    let mut known = HashMap::new();
+    let (mut here, mut callee, mut of_call) = (Object::Other, None, false);
+    let mut cost = Cost::default();
     for line in profile.lines() {
-        let named = line.strip_prefix("ob=").or(line.strip_prefix("cob="));
-        if let Some((number, name)) = named.and_then(|named| named.split_once(')')) {
-            let known = objects
-                .entry(number)
-                .or_insert_with(|| name.ends_with(file));
-            if line.starts_with("ob=") {
-                inside = *known;
-            }
+        if let Some(text) = line.strip_prefix("ob=") {
+            here = object(&mut known, text)?;
+        } else if let Some(text) = line.strip_prefix("cob=") {
+            callee = Some(object(&mut known, text)?);
         } else if line.starts_with("calls=") {
-            of_callee = true;
+            of_call = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
-            if inside && !of_callee {
-                let cost = line.split_whitespace().nth(1);
-                sum += cost.and_then(|cost| cost.parse::<i64>().ok()).unwrap_or(0);
+            let number: i64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            match (of_call, here, callee.take()) {
+                (true, Object::Measured, Some(Object::CLibrary)) => cost.chance -= number,
+                (true, ..) => {}
+                (false, from, _) => {
+                    cost.all += number;
+                    match from {
+                        Object::Measured => cost.own += number,
+                        Object::CLibrary => cost.chance += number,
+                        Object::Other => {}
+                    }
+                }
             }
-            of_callee = false;
+            of_call = false;
         }
     }
-    sum
+    (cost.all > 0).then_some(cost)
+}
+
+fn object<'a>(known: &mut HashMap<&'a str, Object>, text: &'a str) -> Option<Object> {
+    let (number, path) = text.split_once(')')?;
+    Some(*known.entry(number).or_insert_with(|| Object::named(path)))
 }

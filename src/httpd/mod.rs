@@ -5,8 +5,10 @@
 pub mod boundary;
 pub mod command;
 pub mod connection;
+pub mod layout;
 pub mod log;
 pub mod pool;
+pub mod process;
 pub mod record;
 pub mod request;
 pub mod scoreboard;

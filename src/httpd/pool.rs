@@ -94,13 +94,15 @@ impl<'p> Pool<'p> {
         self.slice(bytes).as_ptr().cast()
     }
 
-    /// Lets `data` do its duty when the pool is cleared. A forked CGI, which clears
-    /// its copy of the pool, does not.
+    /// Lets `data` do its duty when the pool is cleared; not when the process is a copy
+    /// that is about to become a CGI script, however its copy of the pool ends.
     pub fn on_clear<T: OnClear>(self, data: &'p T) {
         unsafe extern "C" fn thunk<T: OnClear>(data: *mut c_void) -> sys::apr_status_t {
             // SAFETY: registered below with a &T that the same pool keeps.
             let data = unsafe { &*data.cast::<T>() };
-            super::boundary::guard((), T::on_fault, || data.on_clear());
+            if !super::process::is_copy() {
+                super::boundary::guard((), T::on_fault, || data.on_clear());
+            }
             0
         }
         // SAFETY: the pool is live; data lives in it, or in a parent of it, for 'p.

@@ -42,9 +42,17 @@ impl<'s> Server<'s> {
         unsafe { text(self.rec().server_hostname) }.unwrap_or("-")
     }
 
-    /// The port of ServerName, or of the virtual host's address; 0 when none is said.
+    /// The port of ServerName, or else of `<VirtualHost>`'s first address; 0 when
+    /// neither says one.
     pub fn port(self) -> u16 {
-        self.rec().port
+        match self.rec().port {
+            0 => self
+                .addresses()
+                .map(|(_, port)| port)
+                .find(|port| *port != 0)
+                .unwrap_or(0),
+            port => port,
+        }
     }
 
     /// The addresses of `<VirtualHost ...>`, as written, with their ports.
@@ -68,6 +76,13 @@ impl<'s> Server<'s> {
         std::iter::successors(Some(self), |server| {
             NonNull::new(server.rec().next).map(|next| Server(next, PhantomData))
         })
+    }
+
+    /// Gives this server a configuration of ours, in place of the one it has.
+    pub fn keep<S: Slots>(self, module: &Module<S>, config: &'s S::Server<'s>) {
+        // SAFETY: the vector ends with the server's configuration, and `config` not
+        // before 's does.
+        unsafe { module.set(self.rec().module_config, config) };
     }
 
     /// Our configuration of this server.

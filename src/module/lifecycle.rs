@@ -3,8 +3,10 @@
 //! Nothing here outlives its generation but the segment, which the retained data of
 //! httpd carries over reloads.
 
+use std::ptr;
 use std::sync::atomic::AtomicU32;
 
+use super::config::Site;
 use super::rules::{Inventory, Placed};
 use super::running::{ANY_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
 use super::status::Meta;
@@ -13,7 +15,7 @@ use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
-use crate::httpd::{boundary, state};
+use crate::httpd::{boundary, layout, process, state};
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
 use crate::limit::rule::{Level, Scope};
@@ -44,7 +46,19 @@ fn flags_of(inventory: &Inventory<'_>, rule: &Placed<'_>) -> u32 {
 
 /// After everything was read, in both passes and under `-t`: names are settled.
 pub fn check_config(pool: Pool<'static>, main: Server<'static>) {
+    let Some(main_site) = main.config(MODULE) else {
+        return;
+    };
     for server in main.all() {
+        // A virtual host that says nothing of ours shares the main server's
+        // configuration, but it is a virtual host of its own.
+        if server.is_virtual()
+            && server
+                .config(MODULE)
+                .is_none_or(|site| ptr::eq(site, main_site))
+        {
+            server.keep(MODULE, pool.alloc(Site::new().within(main_site, pool)));
+        }
         if let Some(site) = server.config(MODULE) {
             site.settle(server, pool);
         }
@@ -63,7 +77,7 @@ pub fn test_config(pool: Pool<'static>, main: Server<'static>) {
 
 /// Before children are made. `Err` is the sentence with which httpd refuses to start.
 pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), String> {
-    if let Some(what) = state::layout_difference() {
+    if let Some(what) = layout::difference() {
         return Err(format!(
             "{}: C and Rust do not agree on {what}; build the module anew",
             Id::SlotLayout
@@ -242,6 +256,7 @@ pub fn child_init() {
         return;
     };
     boundary::keep_panic_text();
+    process::mark_copies();
     let segment = &runtime.segment;
     segment.close_fd();
     match Scoreboard::find(segment.size().slots) {
@@ -282,7 +297,7 @@ pub fn monitor() {
     let Some(runtime) = Runtime::current() else {
         return;
     };
-    store::reconcile(&runtime.segment, state::is_child_of_ours);
+    store::reconcile(&runtime.segment, process::is_child_of_ours);
     let mismatches = store::audit(&runtime.segment);
     if mismatches > 0 {
         let text = format!(

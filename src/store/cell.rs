@@ -8,6 +8,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::step;
 use super::table::Keyed;
 use crate::limit::address::Address;
 use crate::limit::key::CountId;
@@ -106,11 +107,13 @@ impl Cell {
             // Acquire: pairs with the Release of every change of state: what was
             // stored before it (the tag, lease words) is seen after it.
             let state = State(self.state.load(Acquire));
+            step();
             // Acquire: the second load of state stays behind it, and whoever
             // sees a new tag also sees that the old state is gone.
             if state.dead() || self.tag.load(Acquire) != tag {
                 return None;
             }
+            step();
             if self.state.load(Relaxed) == state.0 {
                 return Some(state);
             }
@@ -141,12 +144,12 @@ impl Cell {
         // before is gone, and reads again.
         let [high, low] = key.client.words();
         self.tag.store(key.digest.tag, Release);
-        super::step();
+        step();
         self.count.store(key.count.0, Release);
         self.client[0].store(high, Release);
         self.client[1].store(low, Release);
         self.seen.store(u64::from(now), Relaxed);
-        super::step();
+        step();
     }
 
     /// State and label of one moment; none for a cell without a key.
@@ -156,9 +159,10 @@ impl Cell {
             if state.dead() || self.tag.load(Acquire) == 0 {
                 return None;
             }
+            step();
             let count = CountId(self.count.load(Acquire));
-            let client =
-                Address::from_words([0, 1].map(|half: usize| self.client[half].load(Acquire)));
+            let client = Address::from_words(self.client.each_ref().map(|half| half.load(Acquire)));
+            step();
             // The loads above are Acquire, so this one comes last.
             if self.state.load(Relaxed) == state.0 {
                 return Some((state, count, client));

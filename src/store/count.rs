@@ -49,6 +49,7 @@ impl Table {
             return; // Nobody is named.
         };
         let seen = Word(word.load(Acquire));
+        step();
         if seen.nonce() == state.nonce() && seen.is_waiting() {
             self.finish(word, seen, at, state);
         }
@@ -182,6 +183,10 @@ impl Table {
             return Kind::Free;
         };
         let found = Word(word.load(Acquire));
+        if found.kind() == Kind::Free {
+            return Kind::Free;
+        }
+        step();
         let cell = self.cells.get(found.cell() as usize);
         // The state names the step: it happened. It does not: then it either
         // never happened, or was overwritten, but not before a helper wrote so
@@ -189,11 +194,11 @@ impl Table {
         let happened = |said: Kind| {
             // Acquire: pairs with the Release of whoever overwrote the name.
             let state = cell.map(|cell| State(cell.state.load(Acquire)));
+            step();
             state.is_some_and(|state| state.names(lease, found.nonce()))
                 || Word(word.load(Acquire)).kind() == said
         };
         match found.kind() {
-            Kind::Free => return Kind::Free,
             Kind::Pending if happened(Kind::Held) => {
                 word.store(found.now(Kind::Held).0, Release);
                 self.down(lease, 0);
@@ -206,7 +211,7 @@ impl Table {
                     self.finish_down(cell, found, lease);
                 }
             }
-            Kind::Pending | Kind::Releasing | Kind::Released => {}
+            Kind::Pending | Kind::Releasing | Kind::Released | Kind::Free => {}
         }
         let last = Word(word.load(Acquire));
         word.store(last.now(Kind::Free).0, Release);

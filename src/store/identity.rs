@@ -65,6 +65,7 @@ impl<'s> Identity<'s> {
             step();
             // Release: whoever reads a new half sees that the owner is gone.
             seat.address[0].store(high, Release);
+            step();
             seat.address[1].store(low, Release);
             seat.tag.store(u64::from(tag), Release);
             step();
@@ -115,6 +116,7 @@ impl<'s> Identity<'s> {
         let shift = slot % TAGS as u32 * 8;
         loop {
             let tag = seat.wanted_tag();
+            step();
             let before = word.load(Relaxed);
             let after = before & !(0xff << shift) | tag << shift;
             step();
@@ -152,7 +154,8 @@ impl<'s> Identity<'s> {
                 return None;
             }
             // Acquire: the second look at the owner comes after.
-            let words = [0, 1].map(|half: usize| seat.address[half].load(Acquire));
+            let words = seat.address.each_ref().map(|half| half.load(Acquire));
+            step();
             if seat.owner.load(Relaxed) == owner {
                 return Some(Address::from_words(words));
             }

@@ -12,6 +12,7 @@ use super::header::Counter;
 use super::layout::CHUNK;
 use super::lease::{Kind, LeaseIndex, Word};
 use super::segment::Segment;
+use super::step;
 
 /// Leases of dead children, by what they were found doing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -108,10 +109,14 @@ pub fn audit(segment: &Segment) -> u32 {
             cells.entry(word.cell()).or_insert((state, 0));
         }
     }
+    step();
     // The recount. A state that stays the same all the while proves for every
     // step that it happened before (it is named, or its word says so) or not.
     for (lease, word) in table.words.iter().enumerate() {
         let word = Word(word.load(Acquire));
+        if word.kind() != Kind::Free {
+            step();
+        }
         let Some((state, sum)) = cells.get_mut(&word.cell()) else {
             continue;
         };
@@ -123,6 +128,7 @@ pub fn audit(segment: &Segment) -> u32 {
             Kind::Free | Kind::Released => false,
         });
     }
+    step();
     let mismatches = cells
         .iter()
         .filter(|(at, (state, sum))| state.count() != *sum && read(**at) == Some(*state))

@@ -93,6 +93,7 @@ impl Table {
         if cell.tag.load(Relaxed) != digest.tag {
             return None;
         }
+        step();
         Some(Found {
             at: (bucket * BUCKET + first) as u32,
             cell,
@@ -106,6 +107,7 @@ impl Table {
             if cell.tag.load(Relaxed) != digest.tag {
                 return None;
             }
+            step();
             let state = cell.look(digest.tag)?;
             Some(Found { at, cell, state })
         })
@@ -173,6 +175,7 @@ impl Table {
                 return Some(found);
             }
             let seen = cell.seen.load(Relaxed);
+            step();
             // Invariant 6: keys in flight never go.
             if state.count() == 0 && stalest.is_none_or(|(oldest, _)| seen < oldest) {
                 stalest = Some((seen, found));

@@ -8,7 +8,7 @@ use super::*;
 
 const SLOTS: u32 = 21; // Not a multiple of eight.
 
-fn sized(slots: u32) -> Segment {
+fn sized(slots: u32) -> Mapped {
     segment(Size { slots, ..SMALL })
 }
 

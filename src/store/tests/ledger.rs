@@ -3,7 +3,7 @@
 use super::processes::{End, fork};
 use super::*;
 
-fn sized(rules: u32) -> Segment {
+fn sized(rules: u32) -> Mapped {
     segment(Size { rules, ..SMALL })
 }
 
@@ -84,29 +84,26 @@ fn all_who_register_a_rule_at_once_get_the_same_record() {
     let segment = sized(64);
     let ledger = segment.ledger();
     let barrier = std::sync::Barrier::new(4);
-    let indexes: Vec<Vec<RecordIndex>> = std::thread::scope(|scope| {
+    let register = |n| {
+        // No assertion in here: it would leave the others at the barrier.
+        barrier.wait();
+        let index = ledger.register(id(n), n, &format!("rule {n}"), None);
+        let name = index.and_then(|index| Some(ledger.get(index)?.name));
+        index.inspect(|index| ledger.passed(*index));
+        (index, name)
+    };
+    let made: Vec<Vec<(Option<RecordIndex>, Option<String>)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    let register = |n| {
-                        barrier.wait();
-                        let index = ledger
-                            .register(id(n), n, &format!("rule {n}"), None)
-                            .unwrap();
-                        assert_eq!(ledger.get(index).unwrap().name, format!("rule {n}"));
-                        ledger.passed(index);
-                        index
-                    };
-                    (1..=64).map(register).collect()
-                })
-            })
+            .map(|_| scope.spawn(|| (1..=64).map(register).collect()))
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().unwrap();
+        threads.into_iter().map(join).collect()
     });
-    assert!(indexes.iter().all(|of_one| *of_one == indexes[0]));
+    for (n, (index, name)) in (1..).zip(&made[0]) {
+        assert!(index.is_some());
+        assert_eq!(*name, Some(format!("rule {n}")));
+    }
+    assert!(made.iter().all(|of_one| *of_one == made[0]));
     assert!(ledger.iter().all(|rule| rule.passed == 4));
 }
 
@@ -116,8 +113,10 @@ fn a_record_whose_writer_was_killed_is_finished_by_the_next() {
         let segment = sized(8);
         let ledger = segment.ledger();
         let end = fork(|| {
-            steps::die_at(k);
-            ledger.register(id(1), 7, "MaxConnPerIP@/hoge", Some("a:80"));
+            let texts = ("MaxConnPerIP@/hoge", Some("a:80"));
+            steps::at(k, &steps::die, || {
+                ledger.register(id(1), 7, texts.0, texts.1)
+            });
             0
         })
         .wait();

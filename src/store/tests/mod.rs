@@ -13,10 +13,12 @@ use crate::limit::key::{CountId, Digest};
 
 mod full;
 mod identity;
+mod interleavings;
 mod kills;
 mod ledger;
 mod processes;
 mod random_kills;
+mod scene;
 mod segment;
 mod sequences;
 pub(super) mod steps;
@@ -29,11 +31,31 @@ const SMALL: Size = Size {
     rules: 8,
 };
 
-/// A segment whose descriptor is closed: tests make thousands.
-fn segment(size: Size) -> Segment {
+/// A segment that ends with its test: they make thousands, and each mapping makes
+/// every fork slower.
+struct Mapped(Segment);
+
+impl std::ops::Deref for Mapped {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        &self.0
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let Parts { base, len, .. } = self.0.parts();
+        // SAFETY: tests declare a segment before the holders that look into it,
+        // and so drop it after them; nothing else knows this memory.
+        unsafe { libc::munmap(base.cast(), len) };
+    }
+}
+
+fn segment(size: Size) -> Mapped {
     let segment = Segment::create(size).expect("memory for a test");
     segment.close_fd();
-    segment
+    Mapped(segment)
 }
 
 /// A holder that waits for locks as long as a loaded machine needs, so that no

@@ -1,51 +1,51 @@
-//! Ends the process at a chosen step, in a forked child that asked for it; in
-//! the test program itself all of this stays at 0 and does nothing.
+//! Lets something happen between two steps of the store: an end, or somebody
+//! else's work. Only for the thread that asks, and for what it forks.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::cell::Cell;
 
-use super::super::{Holder, LeaseIndex};
+/// How many steps are left, and what happens then.
+type Plan = (u32, &'static dyn Fn());
 
-/// At which step to die; 0 is never.
-static DIE_AT: AtomicU32 = AtomicU32::new(0);
-static COUNTED: AtomicU32 = AtomicU32::new(0);
-/// What a signal handler would release when it comes at that step, and at which
-/// of its own steps it dies.
-static HANDLER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
-static HANDLER_LEASE: AtomicU32 = AtomicU32::new(0);
-static HANDLER_DIES_AT: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
+}
 
 /// Between any two steps on shared memory.
 pub fn step() {
-    let die_at = DIE_AT.load(Relaxed);
-    if die_at == 0 || COUNTED.fetch_add(1, Relaxed) + 1 != die_at {
-        return;
+    match PLAN.get() {
+        None => {}
+        Some((1, then)) => {
+            PLAN.set(None);
+            then();
+        }
+        Some((left, then)) => PLAN.set(Some((left - 1, then))),
     }
-    let handler = HANDLER.swap(std::ptr::null_mut(), Relaxed);
-    if !handler.is_null() {
-        COUNTED.store(0, Relaxed);
-        DIE_AT.store(HANDLER_DIES_AT.load(Relaxed), Relaxed);
-        // SAFETY: `interrupt` took a reference that outlives the child's work,
-        // and this is the child's only thread.
-        unsafe { &*handler }.release(LeaseIndex(HANDLER_LEASE.load(Relaxed)));
+}
+
+/// Does `work`, and in the middle of it, at its `k`-th step, `then`; which may
+/// plan for the steps that follow with [`after`].
+pub fn at<R>(k: u32, then: &dyn Fn(), work: impl FnOnce() -> R) -> R {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            PLAN.set(None);
+        }
     }
-    die();
+    let _end = End;
+    // SAFETY: `_end` forgets the reference before it ends, however `work` ends.
+    let forever = unsafe { std::mem::transmute::<&dyn Fn(), &'static dyn Fn()>(then) };
+    after(k, forever);
+    work()
 }
 
-/// In a forked child: die at the `k`-th step from here.
-pub fn die_at(k: u32) {
-    DIE_AT.store(k, Relaxed);
+/// In what [`at`] does: plans the next thing, `k` steps later.
+pub fn after(k: u32, then: &'static dyn Fn()) {
+    assert!(k > 0 && PLAN.get().is_none());
+    PLAN.set(Some((k, then)));
 }
 
-/// In a forked child: at that step first release a lease, as httpd's signal
-/// handler does, and die at the `j`-th step of that, or after it.
-pub fn interrupt(holder: &Holder, lease: LeaseIndex, j: u32) {
-    HANDLER_LEASE.store(lease.0, Relaxed);
-    HANDLER_DIES_AT.store(j, Relaxed);
-    HANDLER.store(std::ptr::from_ref(holder).cast_mut(), Relaxed);
-}
-
-fn die() -> ! {
+/// Ends the process as kill -9 does.
+pub fn die() {
     // SAFETY: a signal to this process, which no handler can catch.
     unsafe {
         libc::kill(libc::getpid(), libc::SIGKILL);

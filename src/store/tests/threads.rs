@@ -51,33 +51,30 @@ fn never_over_the_limit_and_zero_at_the_end() {
 /// Invariants 5 and 7: whoever comes first, N arrivals of a new key admit L.
 #[test]
 fn a_new_key_that_all_insert_at_once_has_one_cell() {
+    const ROUNDS: usize = 500;
     let segment = segment(SMALL);
     let holders: Vec<Holder> = (1..=THREADS as u32)
         .map(|pid| holder(&segment, pid))
         .collect();
     let barrier = Barrier::new(THREADS);
-    let admitted = AtomicU32::new(0);
+    let admitted: Vec<AtomicU32> = (0..ROUNDS).map(|_| AtomicU32::new(0)).collect();
     std::thread::scope(|scope| {
         for holder in &holders {
-            let (barrier, admitted, segment) = (&barrier, &admitted, &segment);
+            // No assertion in here: it would leave the others at the barrier.
+            let (barrier, admitted) = (&barrier, &admitted);
             scope.spawn(move || {
-                for n in 0..500 {
+                for (n, admitted) in admitted.iter().enumerate() {
                     barrier.wait();
-                    let acquired = holder.acquire(&key(n), Some(2), n as u32);
+                    let acquired = holder.acquire(&key(n as u64), Some(2), n as u32);
                     if let Acquired::Held(_) = &acquired {
                         admitted.fetch_add(1, SeqCst);
                     }
-                    if barrier.wait().is_leader() {
-                        assert_eq!(admitted.swap(0, SeqCst), 2);
-                        assert_eq!(holder.count(key(n).digest), 2);
-                        assert_sound(segment);
-                    }
                     barrier.wait();
-                    drop(acquired);
                 }
             });
         }
     });
+    assert!(admitted.iter().all(|admitted| admitted.load(SeqCst) == 2));
     assert_quiet(&segment);
 }
 

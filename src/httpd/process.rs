@@ -1,0 +1,51 @@
+//! Processes: which are children of this httpd, and whether this one is a copy of one.
+
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use memmap2::MmapMut;
+
+/// Whether a process is a child of this httpd: alive, and in its process group.
+pub fn is_child_of_ours(pid: u32) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else {
+        return false;
+    };
+    // SAFETY: both only read.
+    unsafe { libc::getpgid(pid) == libc::getpgrp() }
+}
+
+/// A byte that is 1 in the process that called mark_copies, and 0 in its copies.
+static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
+
+/// From now on copies of this process know that they are some: a child forks to become
+/// a CGI script, and until the copy is another program httpd's signal handlers are its
+/// own too, and destroy pools.
+///
+/// The kernel wipes the page at the fork itself; a handler of pthread_atfork would come
+/// too late for a signal that waits for the copy's first step.
+pub fn mark_copies() {
+    let Ok(page) = MmapMut::map_anon(1) else {
+        return;
+    };
+    let page = ManuallyDrop::new(page);
+    let mark = page.as_ptr().cast_mut();
+    // SAFETY: one private anonymous mapping that is ours and never unmapped.
+    let failed = unsafe { libc::madvise(mark.cast(), page.len(), libc::MADV_WIPEONFORK) } != 0;
+    // Before Linux 4.14 there is no such advice, and copies are not told apart.
+    if failed {
+        return;
+    }
+    let mark = mark.cast::<AtomicU8>();
+    // SAFETY: a byte of the same page.
+    unsafe { (*mark).store(1, Ordering::Relaxed) };
+    MARK.store(mark, Ordering::Relaxed);
+}
+
+/// Whether what httpd tears down here is only a copy.
+#[inline]
+pub fn is_copy() -> bool {
+    // SAFETY: null, or the byte of mark_copies.
+    let mark = unsafe { MARK.load(Ordering::Relaxed).as_ref() };
+    mark.is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
+}
