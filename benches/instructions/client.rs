@@ -26,7 +26,8 @@ pub fn converse(port: u16, requests: u32, server: &mut Server) -> Result<(), Str
             return Err(format!("request {number} was answered: {head}"));
         }
     }
-    // The end of the connection and of the server are the same every time, too.
+    // Once idle again, the server waits for a connection and can be stopped.
+    drop(stream);
     server.wait_until_idle()
 }
 

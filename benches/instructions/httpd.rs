@@ -118,6 +118,8 @@ impl Httpd {
             .map_err(|error| format!("cannot write the configuration: {error}"))?;
         let profile = self.root.join("run/callgrind.out");
         make_writable(&profile).map_err(|error| format!("{}: {error}", profile.display()))?;
+        // In one process httpd leaves its pid file and would complain of it.
+        let _ = fs::remove_file(self.root.join("run/pid"));
         let mut server = self.start(&profile)?;
         let told = client::converse(port, requests, &mut server);
         let ended = server.stop();
@@ -238,17 +240,21 @@ impl Server {
 
     /// Ends the server as an administrator would and waits for its result.
     fn stop(&mut self) -> Result<(), String> {
-        if let Ok(pid) = libc::pid_t::try_from(self.0.id()) {
-            // SAFETY: kill takes two numbers and touches no memory of ours; the
-            // child is not waited for yet, so the pid is still its own.
-            unsafe { libc::kill(pid, libc::SIGTERM) };
-        }
         let deadline = Instant::now() + PATIENCE;
         while !self.has_ended() {
             if Instant::now() > deadline {
                 return Err("did not stop".to_owned());
             }
-            thread::sleep(Duration::from_millis(10));
+            // A signal just before the server sleeps does not wake it: once more.
+            if let Ok(pid) = libc::pid_t::try_from(self.0.id()) {
+                // SAFETY: kill takes two numbers and touches no memory of ours; the
+                // child is not waited for yet, so the pid is still its own.
+                unsafe { libc::kill(pid, libc::SIGTERM) };
+            }
+            let second = Instant::now() + Duration::from_secs(1);
+            while !self.has_ended() && Instant::now() < second {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
         Ok(())
     }

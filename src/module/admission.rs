@@ -163,15 +163,17 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
     let Some(trip) = Trip::of(running, request) else {
         return DECLINED;
     };
-    // post_perdir_config, access_checker and fixups mostly see the same place.
-    if ptr::eq(trip.seen.get(), said) && said.types.is_empty() {
+    // post_perdir_config, access_checker and fixups mostly see the same place. A place
+    // is known by its address only as long as its pool lives: a subrequest's does not.
+    let keeps = !request.is_sub() && said.types.is_empty();
+    if keeps && ptr::eq(trip.seen.get(), said) {
         return DECLINED;
     }
     let Some(site) = request.server().config(MODULE) else {
         return DECLINED;
     };
     let status = Asking::new(request, trip, Level::Directory, said, site).ask_all(running);
-    if status == DECLINED {
+    if keeps && status == DECLINED {
         trip.seen.set(said);
     }
     status

@@ -84,7 +84,6 @@ const MODULES: &[&str] = &[
 
 const COMMON: &str = "
 DefaultRuntimeDir ${TMP}/run
-CoreDumpDirectory /tmp/tcores
 Mutex file:${TMP}/run default
 PidFile ${TMP}/run/httpd.pid
 ErrorLog ${TMP}/error_log
