@@ -22,7 +22,7 @@ MODULE      := $(TARGET_DIR)/release/libmod_limitipconn.so
 # What Debian and Ubuntu call the things that build, demo, test and bench need.
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
 # With APXS given, the httpd is the caller's own.
-PACKAGES := gcc libc6-dev libclang-dev curl media-types nghttp2-client procps valgrind \
+PACKAGES := gcc libc6-dev libclang-dev media-types openssl valgrind \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
 help: ## list the targets
@@ -55,12 +55,12 @@ deps: ## install what is missing (Debian, Ubuntu); elsewhere say what is missing
 	else
 	    missing=
 	    [ -n "$(apxs)" ] || missing="$$missing apxs"
-	    for command in cc curl; do
+	    for command in cc nm openssl; do
 	        command -v $$command >/dev/null || missing="$$missing $$command"
 	    done
 	    [ -z "$$missing" ] || fail "not found:$$missing; this is neither Debian nor Ubuntu: install httpd 2.4 with its" \
-	        "headers (httpd-devel, apache2-devel, apache-dev), libclang (clang-devel, clang-dev), a C compiler and curl," \
-	        "and for all tests and benches valgrind and nghttp2's clients"
+	        "headers (httpd-devel, apache2-devel, apache-dev), libclang (clang-devel, clang-dev), a C compiler with" \
+	        "binutils, openssl, and for make bench valgrind"
 	fi
 	needed=$$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml)
 	found=$$($(CARGO) --version 2>/dev/null | cut -d' ' -f2) || true
@@ -74,7 +74,7 @@ build: ## compile the module (release)
 	echo "built $(MODULE)"
 
 demo: deps ## show on a private Apache what the limits do (a few seconds)
-	@$(CARGO) build --quiet --release
+	@$(CARGO) build --release
 	$(CARGO) run --quiet --release --example demo
 
 test: deps ## run every test
@@ -92,7 +92,7 @@ check: deps ## formatting, lints, documentation: all without a warning
 
 bench: deps ## instructions per request under callgrind, then the counts' microbenchmarks
 	@$(CARGO) bench --bench instructions
-	$(CARGO) bench --bench counts
+	$(CARGO) bench --bench counts -- --quiet --warm-up-time 1 --measurement-time 2
 
 # --- installing ------------------------------------------------------------
 # `make && sudo make install` must not build as root, so install takes what is

@@ -109,7 +109,8 @@ echo \"$REDIRECT_LIMITIP_RULE $REDIRECT_LIMITIP_COUNT/$REDIRECT_LIMITIP_LIMIT\"
 fn refusals_that_sit_in_a_script_hold_nothing(mpm: Mpm) {
     let httpd = one_in_hoge(mpm)
         .conf(
-            "ErrorDocument 503 /hoge/hold.cgi
+            "MaxConnPerIP 50 count=requests
+             ErrorDocument 503 /hoge/hold.cgi
              <Location /fuga>
                  MaxConnPerIP 3 scope=vhost
              </Location>",
@@ -133,8 +134,8 @@ fn refusals_that_sit_in_a_script_hold_nothing(mpm: Mpm) {
     );
     assert_eq!(
         gauge.held(),
-        2,
-        "one for /hoge, one for the virtual host: {gauge:?}"
+        3,
+        "one for /hoge, one for the virtual host, one for the server: {gauge:?}"
     );
     assert_eq!(
         client.status("/fuga/small.txt"),

@@ -1,7 +1,7 @@
-//! Reports from the field, one test each: C02, C10, C11, C27, C34, C37, C39, and C09 and C13
+//! Reports from the field, one test each: C02, C10, C11, C27, C37, C39, and C09 and C13
 //! as far as they go without zones. The others stand where their behaviour is tested:
-//! C01 in levels, C03, C04 and C07 in directives, C05 in location, C06 in redirects,
-//! C08 in types, C29 and C30 in answer.
+//! C01 in levels, C03 in htaccess, C04 and C07 in warnings, C05 in location, C06 in cache,
+//! C08 in types, C29 and C30 in answer, C34 in places.
 
 mod support;
 
@@ -198,133 +198,6 @@ fn thirty_clients_are_thirty_counts(mpm: Mpm) {
     let one = |key: &String| gauge.count_of("requests@server (server level)", key) == 1;
     assert!(addresses.iter().all(one), "{gauge:?}");
     assert_eq!(gauge.refused("MaxConnPerIP@server"), 0, "{gauge:?}");
-}
-
-/// C34: every place takes a rule that works, and an inner `off` that works: Directory and
-/// DirectoryMatch, Location and LocationMatch, Files and FilesMatch, If, .htaccess.
-#[test]
-fn every_place_takes_a_rule() {
-    let places = [
-        (
-            "directory",
-            "<Directory ${DOCROOT}/directory>|</Directory>",
-            "<Directory ${DOCROOT}/directory/free>|</Directory>",
-        ),
-        (
-            "dirmatch",
-            "<DirectoryMatch /htdocs/dirmatch>|</DirectoryMatch>",
-            "<DirectoryMatch /htdocs/dirmatch/free>|</DirectoryMatch>",
-        ),
-        (
-            "location",
-            "<Location /location>|</Location>",
-            "<Location /location/free>|</Location>",
-        ),
-        (
-            "locmatch",
-            "<LocationMatch ^/locmatch/.*cgi$>|</LocationMatch>",
-            "<LocationMatch ^/locmatch/free/>|</LocationMatch>",
-        ),
-        (
-            "files",
-            "<Directory ${DOCROOT}/files>\n<Files hold.cgi>|</Files>\n</Directory>",
-            "<Directory ${DOCROOT}/files/free>\n<Files hold.cgi>|</Files>\n</Directory>",
-        ),
-        (
-            "filesmatch",
-            "<Directory ${DOCROOT}/filesmatch>\n<FilesMatch ^hold>|</FilesMatch>\n</Directory>",
-            "<Directory ${DOCROOT}/filesmatch/free>\n<FilesMatch ^hold>|</FilesMatch>\n</Directory>",
-        ),
-        (
-            "if",
-            "<If \"%{REQUEST_URI} =~ m#^/if/#\">|</If>",
-            "<If \"%{REQUEST_URI} =~ m#^/if/free/#\">|</If>",
-        ),
-    ];
-    let mut setup = Httpd::on(Mpm::Event).expect_refusals();
-    for (name, outer, inner) in places {
-        setup = setup
-            .furnish(name)
-            .furnish(&format!("{name}/free"))
-            .conf(&outer.replace('|', "\nMaxConnPerIP 1 scope=location\n"))
-            .conf(&inner.replace('|', "\nMaxConnPerIP off\n"));
-    }
-    let httpd = setup
-        .furnish("htaccess")
-        .furnish("htaccess/free")
-        .conf("<Directory ${DOCROOT}/htaccess>\n AllowOverride Limit\n</Directory>")
-        .file("htaccess/.htaccess", "MaxConnPerIP 1 scope=location\n")
-        .file("htaccess/free/.htaccess", "MaxConnPerIP 0\n")
-        .start();
-    let client = httpd.client("127.0.0.2");
-    for name in places
-        .map(|(name, ..)| name)
-        .into_iter()
-        .chain(["htaccess"])
-    {
-        assert_eq!(
-            admitted(&httpd, &client, &format!("/{name}/hold.cgi")),
-            1,
-            "{name}"
-        );
-        let free = [(); 2].map(|()| client.hold(&format!("/{name}/free/hold.cgi")));
-        assert_eq!(
-            client.status(&format!("/{name}/free/hold.cgi")),
-            200,
-            "{name}"
-        );
-        drop(free);
-        httpd.wait_for_quiet();
-    }
-}
-
-/// C34: so do the main server and a virtual host; one customer's domain is set free.
-#[test]
-fn server_and_virtual_host_take_a_rule() {
-    let httpd = Httpd::on(Mpm::Event)
-        .expect_refusals()
-        .conf(
-            "MaxConnPerIP 1 count=requests scope=vhost
-             <VirtualHost *:${PORT}>
-                 ServerName plain.example
-             </VirtualHost>
-             <VirtualHost *:${PORT}>
-                 ServerName two.example
-                 MaxConnPerIP 2 count=requests scope=vhost
-             </VirtualHost>
-             <VirtualHost *:${PORT}>
-                 ServerName free.example
-                 MaxConnPerIP off
-             </VirtualHost>",
-        )
-        .start();
-    let hold = |host: &str| {
-        let gate = httpd.gate(host);
-        let mut connection = httpd.client("127.0.0.2").connect();
-        connection.send(connection.request(
-            "GET",
-            &format!("/hoge/hold.cgi?{host}"),
-            &format!("Host: {host}\r\n"),
-        ));
-        let status = connection.head().status;
-        (status, connection, gate)
-    };
-    let one = hold("plain.example");
-    assert_eq!(one.0, 200);
-    let ask = |host: &str| {
-        let mut connection = httpd.client("127.0.0.2").connect();
-        connection.send(connection.request(
-            "GET",
-            "/hoge/small.txt",
-            &format!("Host: {host}\r\nConnection: close\r\n"),
-        ));
-        connection.response().status
-    };
-    assert_eq!(ask("plain.example"), 503);
-    let _two = hold("two.example");
-    assert_eq!(ask("two.example"), 200);
-    let _free = hold("free.example");
-    assert_eq!([(); 3].map(|()| ask("free.example")), [200; 3]);
 }
 
 /// A front that proxies to a virtual host of the same server, from loopback.

@@ -12,6 +12,7 @@ on_every_mpm!(
     many_gracefuls_leave_the_parent_as_it_was,
     nothing_of_ours_is_left_after_stop,
     another_table_size_waits_for_a_full_restart,
+    connections_of_httpd_itself_are_not_counted,
 );
 
 const RULE: &str = "MaxConnPerIP@/hoge";
@@ -123,7 +124,7 @@ fn hard_restart_gives_back_what_its_children_held(mpm: Mpm) {
 
 /// With one response held all the time, which must still count at the end.
 fn many_gracefuls_leave_the_parent_as_it_was(mpm: Mpm) {
-    let rounds = if mpm == Mpm::Prefork { 200 } else { 40 };
+    let rounds = 200;
     let httpd = Httpd::on(mpm)
         .expect_refusals()
         .conf(&hoge(1))
@@ -208,4 +209,15 @@ fn another_table_size_waits_for_a_full_restart(mpm: Mpm) {
     assert_eq!(httpd.log_lines("limitipconn(301): ").len(), 1);
     assert_eq!(httpd.gauge()["keys"]["capacity"], 1024);
     assert_eq!(client.status("/hoge/small.txt"), 503);
+}
+
+/// httpd wakes its old children by connections of its own.
+fn connections_of_httpd_itself_are_not_counted(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .conf("MaxConnPerIP 50 count=requests")
+        .start();
+    let passed = || httpd.gauge().passed("MaxConnPerIP@server");
+    let before = passed();
+    (0..5).for_each(|_| httpd.graceful());
+    assert_eq!(passed(), before + 1, "the gauge's own request and no other");
 }

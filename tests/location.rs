@@ -16,6 +16,7 @@ on_every_mpm!(
     pipelined_requests_count_one_after_the_other,
     idle_keepalives_hold_no_place,
     every_method_counts,
+    ipv6_peer_counts_by_its_network,
     without_a_rule_nothing_is_refused,
 );
 
@@ -210,6 +211,24 @@ fn every_method_counts(mpm: Mpm) {
             ask("OPTIONS", "")
         ),
         (503, 503, 503)
+    );
+}
+
+fn ipv6_peer_counts_by_its_network(mpm: Mpm) {
+    let httpd = three_in_hoge(mpm).conf("Listen [::1]:${PORT}").start();
+    let client = httpd.client("::1");
+    let _held = [(); 3].map(|()| client.hold("/hoge/hold.cgi"));
+    assert_eq!(client.status("/hoge/small.txt"), 503);
+    assert_eq!(httpd.client("127.0.0.1").status("/hoge/small.txt"), 200);
+    let gauge = httpd.gauge();
+    assert_eq!(gauge.count_of(RULE, "::/64"), 3, "{gauge:?}");
+    let line = httpd
+        .wait_for_log("limitipconn(101): ")
+        .pop()
+        .expect("a line");
+    assert!(
+        line.contains("client ::1 refused: "),
+        "the whole address: {line}"
     );
 }
 

@@ -100,7 +100,7 @@ pub const CASES: &[Case] = &[
         label: "workers, 256 slots",
         slots: 256,
         loads: Loads::OursAndYardstick,
-        lines: "YardstickFill On\nMaxConnPerIP 100 scope=server\n",
+        lines: "MaxConnPerIP 100 scope=server\n",
         against: Some("httpd"),
         budget: Some(900),
     },
@@ -109,7 +109,7 @@ pub const CASES: &[Case] = &[
         label: "workers, 4096 slots",
         slots: 4096,
         loads: Loads::OursAndYardstick,
-        lines: "YardstickFill On\nMaxConnPerIP 100 scope=server\n",
+        lines: "MaxConnPerIP 100 scope=server\n",
         against: Some("httpd"),
         budget: Some(6500),
     },
@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
         label: "yardstick: C walk, 256 slots",
         slots: 256,
         loads: Loads::Yardstick,
-        lines: "YardstickFill On\nYardstickWalk 100\n",
+        lines: "",
         against: Some("httpd"),
         budget: None,
     },
@@ -127,7 +127,7 @@ pub const CASES: &[Case] = &[
         label: "yardstick: C walk, 4096 slots",
         slots: 4096,
         loads: Loads::Yardstick,
-        lines: "YardstickFill On\nYardstickWalk 100\n",
+        lines: "",
         against: Some("httpd"),
         budget: None,
     },
@@ -142,7 +142,9 @@ impl Case {
         let loads = match self.loads {
             Loads::Nothing => String::new(),
             Loads::Ours => load("limitipconn", ours),
-            Loads::Yardstick => load("yardstick", yardstick),
+            Loads::Yardstick => {
+                "Define YARDSTICK_WALK\n".to_owned() + &load("yardstick", yardstick)
+            }
             Loads::OursAndYardstick => load("limitipconn", ours) + &load("yardstick", yardstick),
         };
         loads + self.lines

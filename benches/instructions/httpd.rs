@@ -186,6 +186,8 @@ FileETag None
                 "--tool=callgrind",
                 "--trace-children=no",
                 "--instr-atstart=yes",
+                // Else it leaves pipes for a debugger in the temporary directory.
+                "--vgdb=no",
             ])
             .arg(out)
             .arg(&self.binary)

@@ -1,9 +1,9 @@
 //! Instructions that one request costs, as callgrind counts them:
 //! (I(1100) - I(100)) / 1000 keep-alive GETs of a file of three bytes, so that
 //! what starting and stopping costs cancels out. One table: httpd alone, httpd
-//! with our module, and a walk of the scoreboard in C as the yardstick. The
-//! median of three measurements is shown; they differ by a few instructions.
-//! The profiles stay in target/callgrind for `callgrind_annotate`.
+//! with our module, and a walk of the scoreboard in C as the yardstick. Two
+//! runs differ by an instruction or two. The profiles stay in target/callgrind
+//! for `callgrind_annotate`.
 
 mod cases;
 mod client;
@@ -76,17 +76,10 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// The median of three.
 fn measure(case: &Case, httpd: &Httpd, lines: &str) -> Result<Cost, String> {
-    let mut costs = Vec::new();
-    for _ in 0..3 {
-        let run = |requests| httpd.cost(case.name, case.slots, lines, requests);
-        let few = run(100)?;
-        let thousand = run(1100)? - few;
-        costs.push(thousand.each(1000));
-    }
-    costs.sort_by_key(|cost| cost.certain());
-    Ok(costs[1])
+    let run = |requests| httpd.cost(case.name, case.slots, lines, requests);
+    let few = run(100)?;
+    Ok((run(1100)? - few).each(1000))
 }
 
 fn row(case: &Case, cost: Cost, base: Option<(&Case, Cost)>) -> String {

@@ -2,19 +2,20 @@
  * a client's busy workers by walking httpd's scoreboard and comparing the
  * client's address as text, the obvious way to do it in C.
  *
- *   YardstickFill On    every other slot looks busy with some other client
- *   YardstickWalk N     walk at each request; more than N busy slots: 503
+ * Loaded, it makes all slots but the server's own look busy with some other
+ * client. `Define YARDSTICK_WALK` before LoadModule: it also walks at each
+ * request, and answers 503 where more slots are busy than MOST.
  */
 #include "httpd.h"
 #include "http_config.h"
+#include "http_core.h"
 #include "http_request.h"
 #include "ap_mpm.h"
 #include "scoreboard.h"
 #include "apr_strings.h"
 #include <string.h>
 
-static int fill;
-static int most;
+#define MOST 100
 
 static int busy_slots_of(const char *client)
 {
@@ -46,10 +47,7 @@ static int busy_slots_of(const char *client)
 
 static int walk(request_rec *r)
 {
-    if (most == 0) {
-        return DECLINED;
-    }
-    return busy_slots_of(r->useragent_ip) > most ? HTTP_SERVICE_UNAVAILABLE
+    return busy_slots_of(r->useragent_ip) > MOST ? HTTP_SERVICE_UNAVAILABLE
                                                  : DECLINED;
 }
 
@@ -59,7 +57,7 @@ static void fill_slots(apr_pool_t *pool, server_rec *s)
     int slot, slots;
 
     ap_mpm_query(AP_MPMQ_HARD_LIMIT_DAEMONS, &slots);
-    for (slot = 1; fill && slot < slots; slot++) {
+    for (slot = 1; slot < slots; slot++) {
         worker_score *stranger = ap_get_scoreboard_worker_from_indexes(slot, 0);
 
         stranger->status = SERVER_BUSY_WRITE;
@@ -68,30 +66,14 @@ static void fill_slots(apr_pool_t *pool, server_rec *s)
     }
 }
 
-static const char *set_fill(cmd_parms *cmd, void *unused, int flag)
-{
-    fill = flag;
-    return NULL;
-}
-
-static const char *set_walk(cmd_parms *cmd, void *unused, const char *number)
-{
-    most = atoi(number);
-    return NULL;
-}
-
-static const command_rec directives[] = {
-    AP_INIT_FLAG("YardstickFill", set_fill, NULL, RSRC_CONF, "On or Off"),
-    AP_INIT_TAKE1("YardstickWalk", set_walk, NULL, RSRC_CONF, "a number"),
-    { NULL }
-};
-
 static void hooks(apr_pool_t *pool)
 {
     ap_hook_child_init(fill_slots, NULL, NULL, APR_HOOK_MIDDLE);
-    ap_hook_fixups(walk, NULL, NULL, APR_HOOK_MIDDLE);
+    if (ap_exists_config_define("YARDSTICK_WALK")) {
+        ap_hook_fixups(walk, NULL, NULL, APR_HOOK_MIDDLE);
+    }
 }
 
 module AP_MODULE_DECLARE_DATA yardstick_module = {
-    STANDARD20_MODULE_STUFF, NULL, NULL, NULL, NULL, directives, hooks
+    STANDARD20_MODULE_STUFF, NULL, NULL, NULL, NULL, NULL, hooks
 };

@@ -161,6 +161,7 @@ impl Cell {
             }
             step();
             let count = CountId(self.count.load(Acquire));
+            step();
             let client = Address::from_words(self.client.each_ref().map(|half| half.load(Acquire)));
             step();
             // The loads above are Acquire, so this one comes last.

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
@@ -96,7 +96,8 @@ impl Holder {
     /// processes: it decides who makes room for new keys, nothing else.
     ///
     /// Decision and increment are one step: N arrivals at limit L without a
-    /// release between them admit exactly L, whatever the processes do.
+    /// release between them admit exactly L, whatever the processes do. A new key
+    /// may wait for an insert lock, up to 5 ms: not for signal handlers.
     #[inline]
     pub fn acquire(&self, key: &Keyed, limit: Option<u16>, now: u32) -> Acquired<'_> {
         let cap = limit.map_or(MAX_COUNT, u32::from);
@@ -132,7 +133,15 @@ impl Holder {
                 found.cell.touch(self.now.load(Relaxed));
                 self.held(lease)
             }
-            other => self.not_held(other, key, cap, lease),
+            Up::Full(count) => {
+                self.give(lease);
+                self.refused(cap, count)
+            }
+            // Evicted between the look and the step: it is a new key now.
+            Up::Gone | Up::NoRoom => {
+                self.give(lease);
+                self.acquire_new(key, cap)
+            }
         }
     }
 
@@ -148,20 +157,15 @@ impl Holder {
         let now = self.now.load(Relaxed);
         match self.table.insert_up(key, cap, lease, now, self.patience) {
             Up::Held => self.held(lease),
-            other => self.not_held(other, key, cap, lease),
-        }
-    }
-
-    /// The place could not be taken: the lease goes back.
-    #[cold]
-    fn not_held(&self, up: Up, key: &Keyed, cap: u32, lease: u32) -> Acquired<'_> {
-        self.give(lease);
-        match up {
-            Up::Full(count) => self.refused(cap, count),
-            // Evicted between the look and the step: it is a new key now. Once is
-            // enough, since a new key is counted under the lock.
-            Up::Gone => self.acquire_new(key, cap),
-            Up::NoRoom | Up::Held => self.untracked(),
+            Up::Full(count) => {
+                self.give(lease);
+                self.refused(cap, count)
+            }
+            // Never Gone: nobody evicts while the lock is held.
+            Up::Gone | Up::NoRoom => {
+                self.give(lease);
+                self.untracked()
+            }
         }
     }
 
@@ -286,8 +290,7 @@ impl Holder {
         if before == chunk + 1 {
             return;
         }
-        // AcqRel: nothing rides on this word; the bits below decide.
-        let before = self.spare.swap(chunk + 1, AcqRel);
+        let before = self.spare.swap(chunk + 1, Relaxed); // The bits below decide.
         let Some(chunk) = before.checked_sub(1).filter(|other| *other != chunk) else {
             return;
         };

@@ -21,8 +21,9 @@ pub struct Seat {
     /// `pid << 32 | serial`, 0 while nobody sits here.
     owner: AtomicU64,
     address: [AtomicU64; 2],
-    /// The owner's tag: what its byte in the tag words should be.
-    tag: AtomicU64,
+    /// Changes with every seating; its low byte is the owner's tag, which the
+    /// slot's byte in the tag words should be.
+    mark: AtomicU64,
 }
 
 /// The slots of the scoreboard, by number.
@@ -67,9 +68,11 @@ impl<'s> Identity<'s> {
             seat.address[0].store(high, Release);
             step();
             seat.address[1].store(low, Release);
-            seat.tag.store(u64::from(tag), Release);
+            // An owner may sit down again with another address: the mark tells.
+            let next = (seat.mark.load(Relaxed) | 0xff).wrapping_add(1);
+            seat.mark.store(next | u64::from(tag), Release);
             step();
-            // Release: pairs with the Acquire of `address_of`: the address is whole.
+            // Release: pairs with the Acquire of `seated`: address and mark are whole.
             seat.owner.store(owner, Release);
             step();
         }
@@ -98,9 +101,6 @@ impl<'s> Identity<'s> {
             let owner = seat.owner.load(Relaxed);
             if owner >> 32 == u64::from(pid) {
                 self.vacate(slot as u32, owner);
-            }
-            if owner == 0 && self.byte(slot as u32) != 0 {
-                self.publish(slot as u32, seat); // It died between two steps.
             }
         }
     }
@@ -153,10 +153,14 @@ impl<'s> Identity<'s> {
             if owner == 0 {
                 return None;
             }
-            // Acquire: the second look at the owner comes after.
-            let words = seat.address.each_ref().map(|half| half.load(Acquire));
+            let mark = seat.mark.load(Relaxed);
+            // Acquire: the second look at owner and mark comes after.
+            let words = seat.address.each_ref().map(|half| {
+                step();
+                half.load(Acquire)
+            });
             step();
-            if seat.owner.load(Relaxed) == owner {
+            if seat.owner.load(Acquire) == owner && seat.mark.load(Relaxed) == mark {
                 return Some(Address::from_words(words));
             }
         }
@@ -199,7 +203,7 @@ impl Seat {
         // Acquire: pairs with the Release of `seat`: the tag is this owner's.
         match self.owner.load(Acquire) {
             0 => 0,
-            _ => self.tag.load(Acquire) & 0xff,
+            _ => self.mark.load(Acquire) & 0xff,
         }
     }
 }

@@ -41,6 +41,14 @@ pub struct Size {
     pub rules: u32,
 }
 
+impl Size {
+    /// As [`Segment::size`](super::Segment::size) will tell it; none if no segment
+    /// can have this size.
+    pub fn rounded(self) -> Option<Size> {
+        Layout::new(self).map(|layout| layout.size)
+    }
+}
+
 /// One array in the segment.
 #[derive(Clone, Copy)]
 pub struct Region {

@@ -5,6 +5,7 @@
 //! Call them from one thread of the parent; a child never does.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::cell::State;
@@ -33,7 +34,7 @@ impl Reaped {
         self.pending + self.held + self.releasing + self.released
     }
 
-    fn add(&mut self, kind: Kind) {
+    fn note(&mut self, kind: Kind) {
         match kind {
             Kind::Free => {}
             Kind::Pending => self.pending += 1,
@@ -41,6 +42,15 @@ impl Reaped {
             Kind::Releasing => self.releasing += 1,
             Kind::Released => self.released += 1,
         }
+    }
+}
+
+impl AddAssign for Reaped {
+    fn add_assign(&mut self, more: Reaped) {
+        self.pending += more.pending;
+        self.held += more.held;
+        self.releasing += more.releasing;
+        self.released += more.released;
     }
 }
 
@@ -62,7 +72,7 @@ pub fn reconcile(segment: &Segment, alive: impl Fn(u32) -> bool) -> Reaped {
         }
         for i in 0..CHUNK {
             let lease = LeaseIndex((chunk * CHUNK + i) as u32);
-            reaped.add(segment.table.settle(lease));
+            reaped.note(segment.table.settle(lease));
         }
         // Release: pairs with the Acquire of the next owner's claim.
         owner.store(0, Release);

@@ -1,7 +1,7 @@
 //! The shared memory: made once by the parent, inherited by every child, kept
 //! over graceful restarts, gone with the last process that maps it.
 //!
-//! The only place where a pointer becomes a reference: [`array`], after checks
+//! The only place where a pointer becomes a reference: [`array()`], after checks
 //! of bounds and alignment, and only to types that are made of atomics. The
 //! memory is allocated in full at start and sealed, so that no touch of it can
 //! fail later; nothing here unmaps it, which is why references are `'static`.
@@ -194,7 +194,7 @@ impl Segment {
     }
 
     /// # Safety
-    /// As [`array`], for `layout.len` bytes.
+    /// As [`array()`], for `layout.len` bytes.
     unsafe fn assemble(
         base: NonNull<u8>,
         layout: Layout,
@@ -284,7 +284,7 @@ impl Segment {
 }
 
 /// # Safety
-/// As [`array`].
+/// As [`array()`].
 unsafe fn header(base: NonNull<u8>, len: usize) -> Result<&'static Header, SegmentError> {
     if len < size_of::<Header>() {
         return Err(SegmentError::Short);

@@ -84,7 +84,7 @@ impl Client {
     /// As [`Client::get`]; the error is the caller's.
     pub fn try_get(&self, path: &str) -> io::Result<Response> {
         let mut connection = self.try_connect()?;
-        connection.try_send(&connection.request("GET", path, "Connection: close\r\n"))?;
+        connection.try_send(connection.request("GET", path, "Connection: close\r\n"))?;
         let response = connection.try_response()?;
         // The server's FIN says that it is done with the connection, not only with the response.
         io::copy(&mut connection.reader, &mut io::sink())?;

@@ -33,6 +33,7 @@ const ORDINARY: &[&str] = &[
     "AH00295:", // worker: caught SIGTERM
     "AH00491:", // event: caught SIGTERM
     "AH03092:", // event: a connection that closes while its child ends
+    "AH03093:", // event: a connection that is kept while its child ends
 ];
 
 /// Lines that tell of a child's death or of httpd's trouble; only a test that causes them

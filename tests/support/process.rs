@@ -164,7 +164,8 @@ pub fn holders_of_unix(processes: &[Process], prefix: &str) -> Vec<Process> {
 /// Whether none of these processes is about to close a connection: each of their TCP sockets
 /// listens or has a peer that still listens to it.
 pub fn are_settled(processes: &[Process]) -> bool {
-    let text = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let read = |table| fs::read_to_string(table).unwrap_or_default();
+    let text = read("/proc/net/tcp") + &read("/proc/net/tcp6");
     let quiet = |line: &str| {
         let fields: Vec<_> = line.split_ascii_whitespace().collect();
         // ESTABLISHED and LISTEN; what is closed on both sides is not in the list.
@@ -172,11 +173,20 @@ pub fn are_settled(processes: &[Process]) -> bool {
         state.then(|| format!("socket:[{}]", fields.get(9).unwrap_or(&"")))
     };
     let quiet: HashSet<_> = text.lines().filter_map(quiet).collect();
-    let unix = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let unix: HashSet<_> =
-        unix.lines().filter_map(|line| Some(format!("socket:[{}]", line.split_ascii_whitespace().nth(6)?))).collect();
+    let unix = read("/proc/net/unix");
+    let unix: HashSet<_> = unix
+        .lines()
+        .filter_map(|line| {
+            Some(format!(
+                "socket:[{}]",
+                line.split_ascii_whitespace().nth(6)?
+            ))
+        })
+        .collect();
     let sockets = processes.iter().flat_map(|process| process.descriptors());
-    sockets.filter(|name| name.starts_with("socket:")).all(|name| quiet.contains(&name) || unix.contains(&name))
+    sockets
+        .filter(|name| name.starts_with("socket:"))
+        .all(|name| quiet.contains(&name) || unix.contains(&name))
 }
 
 /// The socket whose local end is `server` and whose remote end is `client`.

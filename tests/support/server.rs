@@ -1,8 +1,9 @@
 //! The guard of a running private httpd: its clients, its signals, its end.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -95,13 +96,18 @@ impl Httpd {
         })
     }
 
-    /// A client with this IPv4 address, of 127.0.0.0/8.
+    /// A client with this address: one of 127.0.0.0/8, or ::1 where the test listens there.
     pub fn client(&self, source: &str) -> Client {
         let source: IpAddr = source
             .parse()
             .unwrap_or_else(|_| panic!("no address: {source}"));
+        let host = if source.is_ipv4() {
+            IpAddr::from([127, 0, 0, 1])
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        };
         Client {
-            server: SocketAddr::from(([127, 0, 0, 1], self.port())),
+            server: SocketAddr::new(host, self.port()),
             source,
             receive_buffer: None,
             headers: String::new(),
@@ -163,6 +169,13 @@ impl Httpd {
     #[track_caller]
     pub fn hard_restart(&self) {
         self.settle();
+        self.hard_restart_under_load();
+    }
+
+    /// As [`Httpd::hard_restart`], but at once: on worker and event a child that closes a
+    /// connection at that moment may crash, with or without our module.
+    #[track_caller]
+    pub fn hard_restart_under_load(&self) {
         self.restart(libc::SIGHUP);
     }
 
@@ -183,17 +196,25 @@ impl Httpd {
     }
 
     /// Waits until there are new children, with all their threads: a signal that comes while
-    /// httpd still starts them makes a child of httpd's own crash now and then.
+    /// httpd still starts them makes a child of httpd's own crash now and then. A child of
+    /// worker starts fewer threads while those of an old one still sit in its slots: then it is
+    /// ready when their number no longer changes.
     #[track_caller]
     pub(super) fn wait_for_children_besides(&self, old: &[Process]) {
+        let mut looks = VecDeque::new();
         wait_until(DEADLINE, || {
             let mut new = self.children();
             new.retain(|child| !old.contains(child));
-            let ready = |child: &Process| child.threads() >= self.mpm().threads_of_a_child();
-            if !new.is_empty() && new.iter().all(ready) {
+            let threads: Vec<_> = new.iter().map(|child| (*child, child.threads())).collect();
+            let all_at_least = |number| threads.iter().all(|(_, threads)| *threads >= number);
+            looks.push_back(threads.clone());
+            let steady = looks.len() > 10 && looks.pop_front().as_ref() == Some(&threads);
+            let number = self.mpm().threads_of_a_child();
+            let ready = all_at_least(number) || steady && all_at_least(number.min(3));
+            if !new.is_empty() && ready {
                 Ok(())
             } else {
-                Err(new)
+                Err(threads)
             }
         });
     }
@@ -207,7 +228,11 @@ impl Httpd {
         // Twice in a row: the last steps of a close are to be seen nowhere.
         let mut seen = 0;
         while seen < 2 && start.elapsed() < Duration::from_secs(1) {
-            seen = if process::are_settled(&self.children()) { seen + 1 } else { 0 };
+            seen = if process::are_settled(&self.children()) {
+                seen + 1
+            } else {
+                0
+            };
             std::thread::sleep(Duration::from_millis(5));
         }
     }

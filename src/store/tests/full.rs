@@ -135,11 +135,39 @@ fn chunks_that_a_process_no_longer_needs_go_to_others() {
         Acquired::Untracked
     ));
     drop(places);
-    let places: Vec<Lease> = (0..192)
+    let theirs: Vec<Lease> = (0..192)
         .map(|_| held(other.acquire(&key(1), None, 0)))
         .collect();
-    drop(held(one.acquire(&key(0), None, 0)));
-    drop(places);
+    // One chunk was kept for the next burst, and no more.
+    let ours: Vec<Lease> = (0..64)
+        .map(|_| held(one.acquire(&key(0), None, 0)))
+        .collect();
+    for holder in [&one, &other] {
+        let more = holder.acquire(&key(0), None, 0);
+        assert!(matches!(more, Acquired::Untracked));
+    }
+    drop((theirs, ours));
+    assert_quiet(&segment);
+}
+
+#[test]
+fn a_chunk_that_is_used_again_is_not_returned() {
+    let segment = segment(SMALL);
+    let (one, other) = (holder(&segment, 1), holder(&segment, 2));
+    let take = |holder: &Holder| held(holder.acquire(&key(0), None, 0)).keep();
+    let first: Vec<LeaseIndex> = (0..64).map(|_| take(&one)).collect();
+    let second = take(&one);
+    first.into_iter().for_each(|lease| one.release(lease));
+    // The first chunk was wholly free and is in use again when the second gets free.
+    let again = take(&one);
+    one.release(second);
+    let theirs: Vec<LeaseIndex> = (0..128).map(|_| take(&other)).collect();
+    assert!(matches!(
+        other.acquire(&key(0), None, 0),
+        Acquired::Untracked
+    ));
+    one.release(again);
+    theirs.into_iter().for_each(|lease| other.release(lease));
     assert_quiet(&segment);
 }
 

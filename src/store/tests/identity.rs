@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use proptest::prelude::*;
 
+use super::steps::interleaved;
 use super::*;
 
 const SLOTS: u32 = 21; // Not a multiple of eight.
@@ -157,30 +158,25 @@ fn seating_and_vacating_at_once_loses_no_tag() {
     let identity = segment.identity();
     let seated = std::sync::atomic::AtomicU32::new(0);
     const LAST: u32 = 20_000;
-    std::thread::scope(|scope| {
-        let seated = &seated;
-        for slot in [2, 3] {
-            scope.spawn(move || {
-                for serial in 1..=LAST {
-                    let n = u64::from(serial % 3);
-                    identity.seat(slot, owner(slot, serial), address(n), n as u8 + 1);
-                    if slot == 2 {
-                        seated.store(serial, SeqCst);
-                    }
-                    assert_eq!(identity.count(address(n), n as u8 + 1, 9, |s| s == slot), 1);
-                }
-            });
-        }
-        scope.spawn(move || {
-            loop {
-                let serial = seated.load(SeqCst);
-                // Of whoever sat there before, as a late cleanup does.
-                identity.vacate(2, owner(2, serial.saturating_sub(1)));
-                if serial == LAST {
-                    break;
-                }
+    let seat = |slot: u32| {
+        for serial in 1..=LAST {
+            let n = u64::from(serial % 3);
+            identity.seat(slot, owner(slot, serial), address(n), n as u8 + 1);
+            if slot == 2 {
+                seated.store(serial, SeqCst);
             }
-        });
+            let count = identity.count(address(n), n as u8 + 1, 9, |s| s == slot);
+            assert_eq!(count, 1);
+        }
+    };
+    std::thread::scope(|scope| {
+        let two = scope.spawn(|| seat(2));
+        scope.spawn(|| seat(3));
+        while !two.is_finished() {
+            // Of whoever sat there before, as a late cleanup does.
+            let serial = seated.load(SeqCst);
+            identity.vacate(2, owner(2, serial.saturating_sub(1)));
+        }
     });
     for slot in [2, 3] {
         let n = u64::from(LAST % 3);
@@ -209,4 +205,69 @@ fn nobody_reads_half_an_address() {
             }
         }
     });
+}
+
+/// Whatever two threads do to one slot, its tag fits its owner in the end.
+#[test]
+fn a_slots_tag_fits_its_owner_whoever_comes_between() {
+    let owner = |serial| owner(1, serial);
+    let who = address;
+    for late in [1, 2] {
+        for k in 1.. {
+            let segment = segment(SMALL);
+            let identity = segment.identity();
+            identity.seat(3, owner(1), who(1), 1);
+            // The cleanup of connection 1 (or of 2, late), then 2 moves in and
+            // learns its client's real address.
+            let came = interleaved(
+                k,
+                || {
+                    identity.seat(3, owner(2), who(2), 2);
+                    identity.seat(3, owner(2), who(3), 3);
+                },
+                || identity.vacate(3, owner(late)),
+            );
+            let expected = u32::from(came);
+            assert_eq!(identity.count(who(3), 3, 9, |_| true), expected);
+            if came {
+                assert_eq!(identity.seated(3), Some(who(3)));
+            } else {
+                break;
+            }
+        }
+    }
+    // Whoever reads a slot while it changes hands gets one client or the other.
+    for next in [1, 2] {
+        for k in 1.. {
+            let segment = segment(SMALL);
+            let identity = segment.identity();
+            let [ours, theirs] = [[5, 5], [6, 6]].map(Address::from_words);
+            identity.seat(3, owner(1), ours, 1);
+            let came = interleaved(
+                k,
+                || identity.seat(3, owner(next), theirs, 1),
+                || assert!([ours, theirs].contains(&identity.seated(3).unwrap())),
+            );
+            if !came {
+                break;
+            }
+        }
+    }
+    // And the other way round: the cleanup comes while the next moves in.
+    for k in 1.. {
+        let segment = segment(SMALL);
+        let identity = segment.identity();
+        identity.seat(3, owner(1), who(1), 1);
+        let came = interleaved(
+            k,
+            || identity.vacate(3, owner(1)),
+            || identity.seat(3, owner(2), who(2), 2),
+        );
+        assert_eq!(identity.seated(3), Some(who(2)));
+        assert_eq!(identity.count(who(2), 2, 9, |_| true), 1);
+        assert_eq!(identity.count(who(1), 1, 9, |_| true), 0);
+        if !came {
+            break;
+        }
+    }
 }

@@ -12,21 +12,12 @@ fn killed_between_any_two_steps() {
     for (name, work) in WORKS {
         for meanwhile in MEANWHILE {
             for full in [false, true] {
-                let scene = Scene::new();
                 for k in 1.. {
+                    let scene = Scene::new();
                     let (child, lease) = scene.set(full);
                     let killed = scene.killed_at(k, work, &child, lease);
                     scene.meanwhile(meanwhile);
-                    let Reaped {
-                        pending,
-                        held,
-                        releasing,
-                        released,
-                    } = reap(&scene.segment, CHILD);
-                    found.pending += pending;
-                    found.held += held;
-                    found.releasing += releasing;
-                    found.released += released;
+                    found += reap(&scene.segment, CHILD);
                     let case = format!("{name}, full {full}, killed at step {k}, {meanwhile:?}");
                     scene.check(&case);
                     if !killed {
@@ -120,6 +111,35 @@ fn a_signal_handler_releases_at_any_step_and_dies_at_any_of_its_own() {
             if !interrupted {
                 break;
             }
+        }
+    }
+}
+
+/// Chunks are claimed when needed and returned when two are wholly free.
+#[test]
+fn killed_while_claiming_and_returning_chunks() {
+    for k in (1..).step_by(23) {
+        let scene = Scene::new();
+        let child = holder(&scene.segment, CHILD);
+        let killed = scene.killed_at(
+            k,
+            |child, _| {
+                let mut places = [const { None }; 130];
+                for place in &mut places {
+                    *place = child.acquire(&subject(), None, 7).into();
+                }
+            },
+            &child,
+            LeaseIndex(0),
+        );
+        reap(&scene.segment, CHILD);
+        assert_quiet(&scene.segment);
+        let all: Vec<Lease> = (0..SMALL.leases)
+            .map(|_| held(scene.other.acquire(&subject(), None, 8)))
+            .collect();
+        drop(all);
+        if !killed {
+            break;
         }
     }
 }

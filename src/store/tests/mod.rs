@@ -18,6 +18,7 @@ mod kills;
 mod ledger;
 mod processes;
 mod random_kills;
+mod reading;
 mod scene;
 mod segment;
 mod sequences;

@@ -56,14 +56,20 @@ pub enum Meanwhile {
     Use,
     /// Give back a place that was taken before.
     Release,
+    /// Take all places that are left.
+    Fill,
+    /// Insert a key that the other may be inserting too.
+    Insert,
     /// So many new keys that every key without places is evicted.
     Crowd,
 }
 
-pub const MEANWHILE: [Meanwhile; 4] = [
+pub const MEANWHILE: [Meanwhile; 6] = [
     Meanwhile::Nothing,
     Meanwhile::Use,
     Meanwhile::Release,
+    Meanwhile::Fill,
+    Meanwhile::Insert,
     Meanwhile::Crowd,
 ];
 
@@ -112,6 +118,11 @@ impl Scene {
             Meanwhile::Nothing => {}
             Meanwhile::Use => drop(held(self.other.acquire(&subject(), None, self.later()))),
             Meanwhile::Release => self.release_all(),
+            Meanwhile::Fill => {
+                let places = std::iter::from_fn(|| take_and_keep(&self.other, &subject()));
+                self.places.borrow_mut().extend(places);
+            }
+            Meanwhile::Insert => drop(self.other.acquire(&key(20), Some(1), self.later())),
             Meanwhile::Crowd => {
                 self.release_all();
                 for n in 30..50 {
@@ -163,20 +174,21 @@ impl Scene {
         let count = refused(other.acquire(&subject(), Some(LIMIT), 9));
         assert_eq!(count, u32::from(LIMIT), "{case}");
         // Keys that the other may have left half inserted, and a new one.
-        let new: Vec<Lease> = [20, 21, u64::from(100 + self.later())]
-            .map(|n| held(other.acquire(&key(n), Some(1), self.later())))
-            .into();
+        let new = [20, 21, u64::from(100 + self.later())];
+        let places = new.map(|n| held(other.acquire(&key(n), Some(1), self.later())));
         let rows = read(segment).counts;
         assert_eq!(rows.len(), 4, "{case}: {rows:?}");
-        for row in rows {
-            let [bucket, n] = row.client.words();
-            assert_eq!(
-                (bucket, row.count),
-                (0, key(n).count),
-                "{case}: a wrong label"
-            );
+        for n in [0].into_iter().chain(new) {
+            let Keyed { count, client, .. } = key(n);
+            let value = if n == 0 { u32::from(LIMIT) } else { 1 };
+            let row = KeyCount {
+                count,
+                client,
+                value,
+            };
+            assert!(rows.contains(&row), "{case}: no {row:?} in {rows:?}");
         }
-        drop((more, new));
+        drop((more, places));
         self.release_all();
         assert_quiet(segment);
     }

@@ -7,12 +7,14 @@ use super::*;
 
 #[test]
 fn sizes_are_rounded_up() {
-    let segment = segment(Size {
+    let asked = Size {
         keys: 9,
         leases: 65,
         slots: 3,
         rules: 1,
-    });
+    };
+    let segment = segment(asked);
+    assert_eq!(asked.rounded(), Some(segment.size()));
     assert_eq!(
         segment.size(),
         Size {
@@ -46,6 +48,7 @@ fn impossible_sizes_are_refused() {
             rules: u32::MAX,
         },
     ] {
+        assert_eq!(size.rounded(), None);
         let error = Segment::create(size).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert_eq!(error.to_string(), SegmentError::Size.to_string());

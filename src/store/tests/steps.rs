@@ -38,6 +38,17 @@ pub fn at<R>(k: u32, then: &dyn Fn(), work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// Runs `work` with `then` at its k-th step; false when it has no such step.
+pub fn interleaved(k: u32, then: impl Fn(), work: impl FnOnce()) -> bool {
+    let came = Cell::new(false);
+    let then = || {
+        came.set(true);
+        then();
+    };
+    at(k, &then, work);
+    came.get()
+}
+
 /// In what [`at`] does: plans the next thing, `k` steps later.
 pub fn after(k: u32, then: &'static dyn Fn()) {
     assert!(k > 0 && PLAN.get().is_none());

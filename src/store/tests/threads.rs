@@ -118,21 +118,20 @@ fn evictions_lose_no_increment() {
 fn reading_and_auditing_while_all_move_finds_nothing_wrong() {
     let segment = segment(SMALL);
     let holders: Vec<Holder> = (1..=2).map(|pid| holder(&segment, pid)).collect();
-    let running = AtomicU32::new(2);
-    std::thread::scope(|scope| {
-        for holder in &holders {
-            let running = &running;
-            scope.spawn(move || {
-                for round in 0..20_000u64 {
-                    drop(held(holder.acquire(&key(round % 3), None, 0)));
-                    if round % 16 == 0 {
-                        let _ = holder.acquire(&key(100 + round), None, round as u32);
-                    }
-                }
-                running.fetch_sub(1, SeqCst);
-            });
+    let work = |holder: &Holder| {
+        for round in 0..20_000u64 {
+            drop(held(holder.acquire(&key(round % 3), None, 0)));
+            if round % 16 == 0 {
+                drop(holder.acquire(&key(100 + round), None, round as u32));
+            }
         }
-        while running.load(SeqCst) > 0 {
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = holders
+            .iter()
+            .map(|holder| scope.spawn(|| work(holder)))
+            .collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
             assert_eq!(audit(&segment), 0);
             for row in read(&segment).counts {
                 let n = row.client.words()[1];
