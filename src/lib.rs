@@ -1,7 +1,7 @@
 //! mod_limitipconn: limits what one client may hold of an Apache httpd 2.4.
 //!
-//! Arrows point down only: `module` uses `httpd`, `report` and `store`;
-//! `httpd` uses `sys`; `report` and `store` use `limit`; `limit` uses nothing.
+//! Arrows point down only: `module` uses all below it (of `sys` only types and numbers
+//! of callbacks); `httpd` uses `sys`; `report` and `store` use `limit`; `limit` nothing.
 
 #[cfg(feature = "httpd")]
 mod httpd;

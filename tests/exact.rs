@@ -81,7 +81,7 @@ fn twelve_at_once_under_three_rules(mpm: Mpm) {
 }
 
 fn three_hundred_broken_downloads_leave_nothing(mpm: Mpm) {
-    let conf = "<Location /hoge>\n MaxConnPerIP 20 scope=location\n</Location>";
+    let conf = "<Location /hoge>\n MaxConnPerIP 40 scope=location\n</Location>";
     let httpd = Httpd::on(mpm)
         .conf(conf)
         .big_file("hoge/big.bin", 20 << 20)

@@ -163,9 +163,9 @@ fn pipelined_requests_count_one_after_the_other(mpm: Mpm) {
         connection.send(five);
         let statuses = [(); 5].map(|()| connection.response().status);
         assert_eq!(statuses, [200; 5], "{path}");
+        httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
     }
-    let gauge = httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
-    assert_eq!(gauge.passed(RULE), 10);
+    assert_eq!(httpd.gauge().passed(RULE), 10);
 }
 
 /// C05: idle keep-alive connections are no requests.

@@ -1,6 +1,7 @@
 //! Directives: the table that httpd reads, and what a handler learns of the place
 //! where its directive stands.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
@@ -157,15 +158,18 @@ impl<'c> Command<'c> {
     }
 
     /// The directory of the .htaccess file that it stands in, with the last slash.
-    pub fn htaccess_directory(&self) -> Option<&'c str> {
+    pub fn htaccess_directory(&self) -> Option<String> {
         // SAFETY: only reads the parameters.
         let refusal =
             unsafe { sys::ap_check_cmd_context(self.parameters, sys::NOT_IN_HTACCESS as u32) };
         if refusal.is_null() {
             return None;
         }
-        let file = self.node().map_or("", |node| node.file());
-        Some(file.rfind('/').map_or(file, |slash| &file[..=slash]))
+        let file = self.node().map_or(Cow::Borrowed(""), |node| node.file());
+        Some(
+            file.rfind('/')
+                .map_or(String::new(), |slash| file[..=slash].to_owned()),
+        )
     }
 
     /// Whether `<Limit>` or `<LimitExcept>` names methods around it.
@@ -180,26 +184,28 @@ impl<'c> Command<'c> {
     }
 
     /// Our configuration of the section that it stands in.
-    pub fn directory<S: Slots>(&self, _: &Module<S>) -> &'c mut S::Directory<'c> {
-        // SAFETY: httpd passes what create_directory made for this module's slot, and
-        // reads one directive at a time.
+    ///
+    /// # Safety
+    /// The caller holds no other reference to it.
+    pub unsafe fn directory<S: Slots>(&self, _: &Module<S>) -> &'c mut S::Directory<'c> {
+        // SAFETY: httpd passes what create_directory made for this module's slot; that
+        // it is not shared is the caller's word.
         unsafe { &mut *self.directory.cast() }
     }
 
     /// Our configuration of the server that it is for.
-    // Nobody else holds it: httpd reads one directive at a time.
-    #[allow(clippy::mut_from_ref)]
-    pub fn server_config<S: Slots>(&self, module: &Module<S>) -> &'c mut S::Server<'c> {
+    ///
+    /// # Safety
+    /// The caller holds no other reference to it.
+    pub unsafe fn server_config<S: Slots>(&self, module: &Module<S>) -> &'c mut S::Server<'c> {
         // SAFETY: httpd made the slot with the server; only this module writes it, always
-        // with a Slots::Server, and one directive is read at a time.
+        // with a Slots::Server; that it is not shared is the caller's word.
         unsafe {
-            let config = module.slot::<S::Server<'c>>(
-                self.parms()
-                    .server
-                    .as_mut()
-                    .map_or(ptr::null_mut(), |s| s.module_config),
-            );
-            config.as_mut().expect("made with the server")
+            let vector = (*self.parms().server).module_config;
+            module
+                .slot::<S::Server<'c>>(vector)
+                .as_mut()
+                .expect("made with the server")
         }
     }
 }

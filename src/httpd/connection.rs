@@ -45,7 +45,7 @@ impl<'c> Connection<'c> {
         unsafe { (*self.rec()).outgoing != 0 }
     }
 
-    /// The TCP peer, or what mod_remoteip's PROXY protocol made of it.
+    /// The TCP peer.
     pub fn peer(self) -> Option<IpAddr> {
         // SAFETY: live for 'c, and so is its client_addr.
         unsafe { address((*self.rec()).client_addr) }

@@ -1,7 +1,7 @@
 //! httpd's error log. Every line of ours is one text that is already whole; httpd
 //! adds time, module and client, and escapes control characters.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 
 use super::record::{Module, Slots};
 use super::request::Request;
@@ -47,42 +47,34 @@ pub fn request<S: Slots>(module: &Module<S>, level: LogLevel, request: Request<'
 }
 
 /// A line about a server, or about the whole httpd.
-pub fn server<S: Slots>(module: &Module<S>, level: LogLevel, server: Server<'_>, text: &str) {
-    let text = cut_at_nul(text);
+pub fn server<S: Slots>(module: &Module<S>, level: LogLevel, about: Server<'_>, text: &str) {
+    line(module, level as c_int, about, text);
+}
+
+/// A line on the console: for `-t` and for a start that ends before a log is open.
+pub fn startup<S: Slots>(module: &Module<S>, level: LogLevel, about: Server<'_>, text: &str) {
+    line(
+        module,
+        level as c_int | sys::APLOG_STARTUP as c_int,
+        about,
+        text,
+    );
+}
+
+fn line<S: Slots>(module: &Module<S>, level: c_int, about: Server<'_>, text: &str) {
+    let bytes: Vec<u8> = text.bytes().filter(|&byte| byte != 0).collect();
+    let text = CString::new(bytes).unwrap_or_default();
     // SAFETY: the server is live; %s takes the one NUL-terminated argument.
     unsafe {
         sys::ap_log_error_(
             FILE.as_ptr(),
             line!() as c_int,
             module.index(),
-            level as c_int,
+            level,
             0,
-            server.as_ptr(),
+            about.as_ptr(),
             TEXT.as_ptr(),
             text.as_ptr(),
         );
     }
-}
-
-/// A line on the console: for `-t` and for a start that ends before a log is open.
-pub fn startup<S: Slots>(module: &Module<S>, level: LogLevel, at: Server<'_>, text: &str) {
-    let text = cut_at_nul(text);
-    // SAFETY: as in server().
-    unsafe {
-        sys::ap_log_error_(
-            FILE.as_ptr(),
-            line!() as c_int,
-            module.index(),
-            level as c_int | sys::APLOG_STARTUP as c_int,
-            0,
-            at.as_ptr(),
-            TEXT.as_ptr(),
-            text.as_ptr(),
-        );
-    }
-}
-
-fn cut_at_nul(text: &str) -> std::ffi::CString {
-    let bytes: Vec<u8> = text.bytes().take_while(|&byte| byte != 0).collect();
-    std::ffi::CString::new(bytes).unwrap_or_default()
 }

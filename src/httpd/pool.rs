@@ -120,10 +120,13 @@ impl<'p> Pool<'p> {
 impl<'p> Pool<'p> {
     /// Something that belongs to the whole configuration, by name: made at the first
     /// call, and gone when the configuration's pool is cleared.
-    pub fn shared<T>(self, key: &'static CStr, make: impl FnOnce() -> T) -> &'p T {
+    ///
+    /// # Safety
+    /// All calls with this key want the same T.
+    pub unsafe fn shared<T>(self, key: &'static CStr, make: impl FnOnce() -> T) -> &'p T {
         let mut found = ptr::null_mut();
         // SAFETY: the pool is live; the key is 'static; under it there is nothing or
-        // what the second call stored.
+        // the T that an earlier call stored, by the contract.
         unsafe {
             sys::apr_pool_userdata_get(&mut found, key.as_ptr(), self.as_ptr());
             if let Some(found) = found.cast::<T>().as_ref() {

@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use memmap2::MmapMut;
 
-/// Whether a process is a child of this httpd: alive, and in its process group.
-pub fn is_child_of_ours(pid: u32) -> bool {
+/// Whether a process may be a child of this httpd that lives, or that nobody has waited
+/// for yet. Only what is surely not one is none.
+pub fn may_be_a_child_of_ours(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else {
         return false;
     };
     // SAFETY: both only read.
-    unsafe { libc::getpgid(pid) == libc::getpgrp() }
+    match unsafe { (libc::getpgid(pid), libc::getpgrp()) } {
+        (-1, _) => std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH),
+        (group, ours) => group == ours,
+    }
 }
 
 /// A byte that is 1 in the process that called mark_copies, and 0 in its copies.

@@ -78,7 +78,8 @@ impl<S: Slots> Module<S> {
 
     /// The index that httpd gave the module.
     pub fn index(&self) -> c_int {
-        // SAFETY: httpd wrote it before any callback ran and does not write it again.
+        // SAFETY: httpd writes it only when it loads or unloads the module, in the parent,
+        // single-threaded, while no callback of ours runs.
         unsafe { (*self.0.get()).module_index }
     }
 

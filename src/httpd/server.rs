@@ -1,5 +1,6 @@
 //! A `server_rec`: the main server or a virtual host.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -36,10 +37,10 @@ impl<'s> Server<'s> {
         self.rec().is_virtual != 0
     }
 
-    /// ServerName, or what httpd took in its place.
-    pub fn name(self) -> &'s str {
+    /// ServerName, or what httpd took in its place; empty when there is none.
+    pub fn name(self) -> Cow<'s, str> {
         // SAFETY: null or a text of the configuration.
-        unsafe { text(self.rec().server_hostname) }.unwrap_or("-")
+        unsafe { shown(self.rec().server_hostname) }
     }
 
     /// The port of ServerName, or else of `<VirtualHost>`'s first address; 0 when
@@ -56,7 +57,7 @@ impl<'s> Server<'s> {
     }
 
     /// The addresses of `<VirtualHost ...>`, as written, with their ports.
-    pub fn addresses(self) -> impl Iterator<Item = (&'s str, u16)> {
+    pub fn addresses(self) -> impl Iterator<Item = (Cow<'s, str>, u16)> {
         // SAFETY: the list is the configuration's and ends with null.
         let mut next = unsafe { self.rec().addrs.as_ref() };
         std::iter::from_fn(move || {
@@ -64,10 +65,7 @@ impl<'s> Server<'s> {
             // SAFETY: as above.
             next = unsafe { address.next.as_ref() };
             // SAFETY: null or a text of the configuration.
-            Some((
-                unsafe { text(address.virthost) }.unwrap_or(""),
-                address.host_port,
-            ))
+            Some((unsafe { shown(address.virthost) }, address.host_port))
         })
     }
 
@@ -100,4 +98,31 @@ pub(super) unsafe fn text<'t>(text: *const std::ffi::c_char) -> Option<&'t str> 
     }
     // SAFETY: by the contract. What is not UTF-8 is no name that we could show.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
+}
+
+/// A text as it can be shown: what is not UTF-8 has its bytes outside ASCII as `%XX`,
+/// so that two texts never become one.
+///
+/// # Safety
+/// As [`text`].
+pub(super) unsafe fn shown<'t>(text: *const std::ffi::c_char) -> Cow<'t, str> {
+    if text.is_null() {
+        return Cow::Borrowed("");
+    }
+    // SAFETY: by the contract.
+    let text = unsafe { CStr::from_ptr(text) };
+    match text.to_str() {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(
+            text.to_bytes()
+                .iter()
+                .fold(String::new(), |mut shown, byte| {
+                    match byte {
+                        0x80.. => shown.push_str(&format!("%{byte:02X}")),
+                        _ => shown.push(char::from(*byte)),
+                    }
+                    shown
+                }),
+        ),
+    }
 }

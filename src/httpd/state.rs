@@ -23,8 +23,14 @@ fn ask_mpm(question: c_int) -> u32 {
     let mut answer = 0;
     // SAFETY: writes one int, and does so only when it knows the question.
     unsafe { sys::ap_mpm_query(question, &mut answer) };
-    // Prefork says 0 threads.
+    // An MPM that does not know says nothing.
     u32::try_from(answer).unwrap_or(1).max(1)
+}
+
+/// Whether a module of this name (`mod_NAME.c`) is loaded.
+pub fn has_module(name: &CStr) -> bool {
+    // SAFETY: only reads httpd's list of modules.
+    !unsafe { sys::ap_find_linked_module(name.as_ptr()) }.is_null()
 }
 
 /// httpd's name and version with what ServerTokens hides.
@@ -34,16 +40,21 @@ pub fn description() -> &'static str {
 }
 
 /// What was stored under this key, over all reloads of this httpd.
-pub fn retained<T: Copy>(key: &CStr) -> Option<T> {
-    // SAFETY: null, or what retain() made under this key.
-    let stored: *const T = unsafe { sys::ap_retained_data_get(key.as_ptr()) }.cast();
-    // SAFETY: retain() stored a T of this size; pool memory is aligned to 8.
-    unsafe { stored.as_ref() }.copied()
+///
+/// # Safety
+/// What retain() stored under this key, perhaps in an older build of this module, has
+/// the layout of T: the key changes with the layout.
+pub unsafe fn retained<T: Copy>(key: &CStr) -> Option<T> {
+    // SAFETY: null, or what retain() made under this key; pool memory is aligned to 8.
+    unsafe { sys::ap_retained_data_get(key.as_ptr()).cast::<T>().as_ref() }.copied()
 }
 
 /// Stores plain data under this key for the life of this httpd.
-pub fn retain<T: Copy>(key: &CStr, value: T) {
-    // SAFETY: the key is 'static in effect (httpd copies it); a key is made once.
+///
+/// # Safety
+/// As [`retained`].
+pub unsafe fn retain<T: Copy>(key: &CStr, value: T) {
+    // SAFETY: httpd copies the key; room that is there already is a T's, by the contract.
     unsafe {
         let mut stored = sys::ap_retained_data_get(key.as_ptr());
         if stored.is_null() {

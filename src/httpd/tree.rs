@@ -1,9 +1,10 @@
 //! httpd's configuration tree: the directives as they were written.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::server::text;
+use super::server::{shown, text};
 use crate::sys;
 
 /// One directive, or the opening line of a section.
@@ -29,15 +30,15 @@ impl<'t> Node<'t> {
     }
 
     /// The arguments; of a section with the closing bracket.
-    pub fn arguments(self) -> &'t str {
+    pub fn arguments(self) -> Cow<'t, str> {
         // SAFETY: a text of the tree.
-        unsafe { text(self.rec().args) }.unwrap_or("")
+        unsafe { shown(self.rec().args) }
     }
 
     /// The file it stands in.
-    pub fn file(self) -> &'t str {
+    pub fn file(self) -> Cow<'t, str> {
         // SAFETY: a text of the tree.
-        unsafe { text(self.rec().filename) }.unwrap_or("")
+        unsafe { shown(self.rec().filename) }
     }
 
     /// The line it stands on.
@@ -61,10 +62,22 @@ impl<'t> Node<'t> {
         unsafe { Node::from_raw(self.rec().first_child) }
     }
 
-    /// What stands before it in the same section, nearest last.
-    pub fn earlier_siblings(self) -> impl Iterator<Item = Node<'t>> {
-        let first = self.parent().and_then(Node::first_child);
-        std::iter::successors(first, |node| node.next()).take_while(move |node| *node != self)
+    /// What stands before it in the same section, first to last. None in a .htaccess
+    /// file outside sections, whose beginning cannot be reached from here.
+    pub fn earlier_siblings(self) -> Option<Vec<Node<'t>>> {
+        let first = match self.parent() {
+            Some(parent) => parent.first_child(),
+            // SAFETY: ap_conftree is null or the tree that was read last.
+            None => unsafe { Node::from_raw(sys::ap_conftree) },
+        };
+        let mut earlier = Vec::new();
+        for node in std::iter::successors(first, |node| node.next()) {
+            if node == self {
+                return Some(earlier);
+            }
+            earlier.push(node);
+        }
+        None
     }
 }
 

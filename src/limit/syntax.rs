@@ -24,8 +24,6 @@ pub enum Fault {
     Twice(&'static str),
     /// `count=workers` with a narrower scope.
     WorkersOf(Scope),
-    /// `off` with something beside it.
-    OffAnd(String),
 }
 
 impl fmt::Display for Fault {
@@ -55,10 +53,6 @@ impl fmt::Display for Fault {
                 f,
                 "count=workers counts the whole server and does not go with \"scope={}\"; use count=requests",
                 scope.word()
-            ),
-            Fault::OffAnd(word) => write!(
-                f,
-                "\"off\" stands alone, \"{word}\" is not understood beside it"
             ),
         }
     }

@@ -8,9 +8,9 @@ use std::ptr;
 use super::MODULE;
 use super::answer;
 use super::config::{Level as Said, Site};
+use super::meta::Meta;
 use super::rules::Placed;
 use super::running::Running;
-use super::status::Meta;
 use super::trip::Trip;
 use super::visitor::Client;
 use crate::httpd::request::Request;
@@ -62,15 +62,23 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
 /// is met (.htaccess), the connection's peer sits there.
 #[inline]
 fn seat(running: Running, request: Request<'_>) {
-    let Some(visitor) = request.connection().state(MODULE) else {
+    let connection = request.connection();
+    let Some(visitor) = connection.state(MODULE) else {
         return;
     };
     if request.is_dummy() {
         return visitor.get_up();
     }
+    if visitor.slot().is_none() {
+        visitor.sit_down(connection);
+    }
     match request.client_other_than_peer() {
         None => visitor.is_the_peer(),
-        Some(address) => visitor.is_really(&Client::at(address, running.secret())),
+        Some(address) => {
+            visitor.is_really(&Client::at(address, running.secret()));
+            // Its end seats the peer again.
+            Trip::of(running, request);
+        }
     }
 }
 
@@ -182,12 +190,11 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
 /// Counts a request over the scopes that some rule of the level looks at, although no
 /// rule governs it: `scope=server` counts limited and other places alike.
 fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, level: Level) {
-    if !running.counts_wide(level) || request.is_dummy() || request.has_handler(c"redirect-handler")
-    {
+    // mod_rewrite is about to make a new request of this one, which will be counted.
+    if request.is_dummy() || request.has_handler(c"redirect-handler") {
         return;
     }
     for scope in [Scope::Vhost, Scope::Server] {
-        // mod_rewrite is about to make a new request of this one, which will be counted.
         if !running.counts_all(level, scope) {
             continue;
         }

@@ -1,11 +1,12 @@
 //! What a start and `-t` warn about: configurations that are valid and yet hardly
 //! what their author wants.
 
-use super::rules::Inventory;
+use super::MODULE;
+use super::rules::{Inventory, Placed};
 use crate::httpd::server::Server;
 use crate::httpd::tree::{self, Node};
 use crate::limit::arguments;
-use crate::limit::rule::Level;
+use crate::limit::rule::{Level, Scope};
 use crate::report::message::Id;
 
 /// Under this many connections an ordinary browser is refused parts of a page.
@@ -21,7 +22,7 @@ pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
     warnings.extend(whole_server_counted(inventory));
     warnings.extend(low_on_root(inventory));
     warnings.extend(busy_page_by_url(main));
-    warnings.extend(cache_above_rules(inventory));
+    warnings.extend(cache_above_rules(inventory, main));
     warnings
 }
 
@@ -39,11 +40,15 @@ pub fn names_variables() -> bool {
 }
 
 fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
-    if inventory.has_default_scope() {
+    // What a section around another gives it is not known before a request comes.
+    if inventory.sections_give_scope() {
         return None;
     }
     let wide = inventory.rules().filter(|rule| {
-        rule.at == Level::Directory && rule.terms.limit.is_some() && rule.terms.scope.is_none()
+        rule.at == Level::Directory
+            && rule.terms.limit.is_some()
+            && rule.terms.scope.is_none()
+            && rule.meaning_at_home().scope == Scope::Server
     });
     let (number, first) = wide.fold((0, None), |(number, _), rule| (number + 1, Some(rule)));
     let first = first?;
@@ -64,7 +69,10 @@ fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
 
 fn low_on_root(inventory: &Inventory<'_>) -> Option<String> {
     let low = inventory.rules().find(|rule| {
-        let is_root = rule.name.ends_with("@/");
+        let is_root = rule
+            .name
+            .split_once('@')
+            .is_some_and(|(_, place)| place == "/");
         is_root && rule.terms.limit.is_some_and(|limit| limit < BROWSER)
     })?;
     Some(format!(
@@ -84,7 +92,7 @@ fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
         if !node.name().eq_ignore_ascii_case("ErrorDocument") {
             return;
         }
-        let Ok(words) = arguments::words(node.arguments()) else {
+        let Ok(words) = arguments::words(&node.arguments()) else {
             return;
         };
         let [status, target] = words.as_slice() else {
@@ -114,7 +122,7 @@ fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
     found
 }
 
-fn cache_above_rules(inventory: &Inventory<'_>) -> Option<String> {
+fn cache_above_rules(inventory: &Inventory<'_>, main: Server<'_>) -> Option<String> {
     let mut caches = false;
     let mut quick = true;
     tree::walk(&mut |node: Node<'_>| {
@@ -126,9 +134,19 @@ fn cache_above_rules(inventory: &Inventory<'_>) -> Option<String> {
     if !(caches && quick) {
         return None;
     }
+    let waits_for_type = |rule: &Placed<'_>| {
+        main.all().any(|server| {
+            server.config(MODULE).is_some_and(|site| {
+                !site.level.types.is_empty()
+                    && site.level.rules.iter().any(|said| said.id == rule.id)
+            })
+        })
+    };
+    let is_late = |rule: &&Placed<'_>| rule.at == Level::Directory || waits_for_type(rule);
     let rule = inventory
         .rules()
-        .find(|rule| rule.terms.limit.is_some() && !rule.is_asked_on_arrival())?;
+        .filter(|rule| rule.terms.limit.is_some())
+        .find(is_late)?;
     Some(format!(
         "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections \
          or under a list of MIME types; set CacheQuickHandler off, or put a rule outside sections",

@@ -11,6 +11,7 @@ use crate::limit::key::CountId;
 use crate::limit::mime::Filter;
 use crate::limit::policy;
 use crate::limit::rule::Defaults;
+use crate::report::message::printable;
 
 /// The rules, type lists and settings of one level.
 #[derive(Clone, Copy, Default)]
@@ -90,9 +91,13 @@ impl<'p> Site<'p> {
     /// The id is made of what is written, never of a running number, so that it is
     /// the same after a reload: ServerName and the addresses with their ports.
     pub fn settle(&self, server: Server<'p>, pool: Pool<'p>) {
+        let name = match server.name() {
+            name if name.is_empty() => String::from("-"),
+            name => printable(&name),
+        };
         self.label.set(match server.port() {
-            0 => server.name(),
-            port => pool.text(&format!("{}:{port}", server.name())),
+            0 => pool.text(&name),
+            port => pool.text(&format!("{name}:{port}")),
         });
         if !server.is_virtual() {
             self.id.set(CountId::named(&["main server"]));
@@ -104,7 +109,7 @@ impl<'p> Site<'p> {
             .collect();
         self.id.set(CountId::named(&[
             "virtual host",
-            server.name(),
+            &server.name(),
             &addresses.join(" "),
         ]));
     }

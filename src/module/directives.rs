@@ -54,22 +54,35 @@ pub static ROWS: [Row; 6] = [
 const KEYS: std::ops::RangeInclusive<u32> = 16..=16_000_000;
 
 /// The level that a directive speaks to.
-fn level<'c>(command: Command<'c>) -> &'c mut Level<'c> {
-    if command.is_in_section() {
-        command.directory(MODULE)
-    } else {
-        &mut site(command).level
+///
+/// # Safety
+/// As [`site`].
+unsafe fn level<'c>(command: Command<'c>) -> &'c mut Level<'c> {
+    // SAFETY: handed through.
+    unsafe {
+        if command.is_in_section() {
+            command.directory(MODULE)
+        } else {
+            &mut site(command).level
+        }
     }
 }
 
-fn site<'c>(command: Command<'c>) -> &'c mut Site<'c> {
-    command.server_config(MODULE)
+/// The server that a directive speaks to.
+///
+/// # Safety
+/// Called once by a directive's handler: httpd reads one directive at a time, so nobody
+/// else has a reference then.
+unsafe fn site<'c>(command: Command<'c>) -> &'c mut Site<'c> {
+    // SAFETY: handed through.
+    unsafe { command.server_config(MODULE) }
 }
 
 fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let terms = syntax::max_conn(arguments).map_err(|fault| fault.to_string())?;
-    let level = level(command);
-    let rule = Placed::new(command, Directive::MaxConnPerIp, terms, level);
+    // SAFETY: the only call in this handler.
+    let level = unsafe { level(command) };
+    let rule = Placed::new(command, Directive::MaxConnPerIp, terms, level.defaults);
     let first = level.rules.iter().copied().find(|said| said.like(rule));
     let in_htaccess = command.htaccess_directory().is_some();
     if let Some(first) = first {
@@ -114,7 +127,8 @@ fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(), String> 
 
 fn no_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let words = types(arguments)?;
-    let level = level(command);
+    // SAFETY: the only call in this handler.
+    let level = unsafe { level(command) };
     let patterns = added(command, level.types.no, &words);
     level.types.no = Some(patterns);
     if let (Some(suspicious), None) = (mime::is_suspicious(&words), command.htaccess_directory()) {
@@ -135,7 +149,8 @@ fn no_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), String> {
 
 fn only_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let words = types(arguments)?;
-    let level = level(command);
+    // SAFETY: the only call in this handler.
+    let level = unsafe { level(command) };
     let patterns = added(command, level.types.only, &words);
     level.types.only = Some(patterns);
     Ok(())
@@ -182,9 +197,13 @@ fn added<'c>(
 
 fn defaults(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let said = syntax::defaults(arguments).map_err(|fault| fault.to_string())?;
-    let level = level(command);
+    // SAFETY: the only call in this handler.
+    let level = unsafe { level(command) };
     level.defaults = said.or(level.defaults);
-    Inventory::of(command.pool()).note_defaults(level.defaults);
+    for rule in level.rules {
+        rule.beside.set(level.defaults);
+    }
+    Inventory::of(command.pool()).note_defaults(level.defaults, command.is_in_section());
     Ok(())
 }
 
@@ -208,7 +227,8 @@ fn table(command: Command<'_>, arguments: &str) -> Result<(), String> {
         .ok()
         .filter(|keys| digits && KEYS.contains(keys))
         .ok_or_else(wrong)?;
-    site(command).keys = Some(keys);
+    // SAFETY: the only call in this handler.
+    unsafe { site(command) }.keys = Some(keys);
     Ok(())
 }
 
@@ -219,6 +239,7 @@ fn status_page(command: Command<'_>, arguments: &str) -> Result<(), String> {
         [word] if word.eq_ignore_ascii_case("off") => false,
         _ => return Err(format!("\"{arguments}\" is not understood; use On or Off")),
     };
-    site(command).status_page = Some(shown);
+    // SAFETY: the only call in this handler.
+    unsafe { site(command) }.status_page = Some(shown);
     Ok(())
 }

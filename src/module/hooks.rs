@@ -151,8 +151,7 @@ unsafe extern "C" fn check_config(
     // until the configuration is read anew; by then Runtime is gone too.
     let (pool, main) = unsafe { (Pool::from_raw(pool), Server::from_raw(server)) };
     guarded(HTTP_INTERNAL_SERVER_ERROR, || {
-        lifecycle::check_config(pool, main);
-        OK
+        started(lifecycle::check_config(pool, main), main)
     })
 }
 
@@ -170,16 +169,20 @@ unsafe extern "C" fn post_config(
 ) -> c_int {
     // SAFETY: as in check_config.
     let (pool, main) = unsafe { (Pool::from_raw(pool), Server::from_raw(server)) };
-    guarded(
-        HTTP_INTERNAL_SERVER_ERROR,
-        || match lifecycle::post_config(pool, main) {
-            Ok(()) => OK,
-            Err(sentence) => {
-                log::startup(MODULE, LogLevel::Emergency, main, &sentence);
-                HTTP_INTERNAL_SERVER_ERROR
-            }
-        },
-    )
+    guarded(HTTP_INTERNAL_SERVER_ERROR, || {
+        started(lifecycle::post_config(pool, main), main)
+    })
+}
+
+/// What a hook of the start returns; a refusal to start is told.
+fn started(result: Result<(), String>, main: Server<'_>) -> c_int {
+    match result {
+        Ok(()) => OK,
+        Err(sentence) => {
+            log::startup(MODULE, LogLevel::Emergency, main, &sentence);
+            HTTP_INTERNAL_SERVER_ERROR
+        }
+    }
 }
 
 unsafe extern "C" fn pre_mpm(_pool: *mut sys::apr_pool_t, _kind: sys::ap_scoreboard_e) -> c_int {
@@ -258,32 +261,36 @@ unsafe extern "C" fn resume_connection(
 }
 
 unsafe extern "C" fn quick_handler(request: *mut sys::request_rec, lookup: c_int) -> c_int {
-    match Running::rules_anywhere() && lookup == 0 {
-        true => asked(request, admission::on_arrival),
-        false => DECLINED,
+    if Running::rules_anywhere() && lookup == 0 {
+        asked(request, admission::on_arrival)
+    } else {
+        DECLINED
     }
 }
 
 unsafe extern "C" fn post_perdir_config(request: *mut sys::request_rec) -> c_int {
-    match Running::rules_anywhere() {
-        true => asked(request, admission::after_walk),
-        false => DECLINED,
+    if Running::rules_anywhere() {
+        asked(request, admission::after_walk)
+    } else {
+        DECLINED
     }
 }
 
 unsafe extern "C" fn access_checker(request: *mut sys::request_rec) -> c_int {
     // SAFETY: httpd passes a live request and keeps it until the hook returns.
     let is_settled = || unsafe { admission::is_settled(Request::from_raw(request)) };
-    match Running::rules_anywhere() && !is_settled() {
-        true => asked(request, admission::after_walk),
-        false => DECLINED,
+    if Running::rules_anywhere() && !is_settled() {
+        asked(request, admission::after_walk)
+    } else {
+        DECLINED
     }
 }
 
 unsafe extern "C" fn fixups(request: *mut sys::request_rec) -> c_int {
-    match Running::rules_anywhere() {
-        true => asked(request, admission::when_all_is_known),
-        false => DECLINED,
+    if Running::rules_anywhere() {
+        asked(request, admission::when_all_is_known)
+    } else {
+        DECLINED
     }
 }
 
@@ -299,9 +306,10 @@ unsafe extern "C" fn handler(request: *mut sys::request_rec) -> c_int {
             return status;
         }
     }
-    match is_ours {
-        true => asked(request, status::serve),
-        false => DECLINED,
+    if is_ours {
+        asked(request, status::serve)
+    } else {
+        DECLINED
     }
 }
 

@@ -4,13 +4,13 @@
 //! httpd carries over reloads.
 
 use std::ptr;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::config::Site;
-use super::rules::{Inventory, Placed};
+use super::meta::Meta;
+use super::rules::{Inventory, Placed, may_count};
 use super::running::{ANY_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
-use super::status::Meta;
-use super::{MODULE, checks};
+use super::{MODULE, checks, memory};
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
 use crate::httpd::scoreboard::Scoreboard;
@@ -18,25 +18,14 @@ use crate::httpd::server::Server;
 use crate::httpd::{boundary, layout, process, state};
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
-use crate::limit::rule::{Level, Scope};
+use crate::limit::rule::{Defaults, Level, Scope};
 use crate::report::message::Id;
-use crate::store::{self, Holder, Parts, Segment, Size};
+use crate::store::{self, Counter, Holder};
 
-const DEFAULT_KEYS: u32 = 65536;
-
-/// Under which all that survives a reload is kept.
-const RETAINED: &std::ffi::CStr = c"limitipconn.segment.1";
-
-#[derive(Clone, Copy)]
-struct Retained {
-    parts: Parts,
-    generation: u32,
-}
-
-fn flags_of(inventory: &Inventory<'_>, rule: &Placed<'_>) -> u32 {
+fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
     let wide = WIDE
         .iter()
-        .filter(|(level, scope)| *level == rule.at && inventory.may_count(&rule.terms, *scope));
+        .filter(|(level, scope)| *level == rule.at && may_count(&rule.terms, *scope, anywhere));
     let own = match rule.at {
         Level::Server => ANY_RULE | SERVER_RULE,
         Level::Directory => ANY_RULE,
@@ -45,9 +34,23 @@ fn flags_of(inventory: &Inventory<'_>, rule: &Placed<'_>) -> u32 {
 }
 
 /// After everything was read, in both passes and under `-t`: names are settled.
-pub fn check_config(pool: Pool<'static>, main: Server<'static>) {
+/// `Err` is the sentence with which httpd ends.
+pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), String> {
+    if let Some(what) = layout::difference() {
+        return Err(format!(
+            "{}: C and Rust do not agree on {what}; build the module anew",
+            Id::SlotLayout
+        ));
+    }
+    if state::has_module(c"mpm_itk.c") || state::has_module(c"itk.c") {
+        return Err(format!(
+            "{}: mpm-itk makes a process for each connection, in which no count can be kept; \
+             use mpm_prefork, mpm_worker or mpm_event, or do not load this module",
+            Id::UnknownMpm
+        ));
+    }
     let Some(main_site) = main.config(MODULE) else {
-        return;
+        return Ok(());
     };
     for server in main.all() {
         // A virtual host that says nothing of ours shares the main server's
@@ -66,6 +69,7 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) {
     for rule in Inventory::of(pool).rules() {
         rule.settle();
     }
+    Ok(())
 }
 
 /// Under `-t` only: what a start would warn about.
@@ -77,12 +81,6 @@ pub fn test_config(pool: Pool<'static>, main: Server<'static>) {
 
 /// Before children are made. `Err` is the sentence with which httpd refuses to start.
 pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), String> {
-    if let Some(what) = layout::difference() {
-        return Err(format!(
-            "{}: C and Rust do not agree on {what}; build the module anew",
-            Id::SlotLayout
-        ));
-    }
     if state::is_dry_pass() {
         return Ok(());
     }
@@ -97,101 +95,29 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         );
         log::server(MODULE, LogLevel::Notice, main, &text);
     }
-    let generation = state::retained::<Retained>(RETAINED).map_or(0, |kept| kept.generation) + 1;
-    let segment = segment(main, size(inventory, main))?;
-    state::retain(
-        RETAINED,
-        Retained {
-            parts: segment.parts(),
-            generation,
-        },
-    );
-
-    let flags = inventory
-        .rules()
-        .fold(0, |flags, rule| flags | flags_of(inventory, rule));
+    let (segment, generation) = memory::of_this_generation(inventory, main)?;
+    let flags = inventory.rules().fold(0, |flags, rule| {
+        flags | flags_of(rule, inventory.defaults())
+    });
     let runtime: &'static Runtime = pool.alloc(Runtime {
         segment,
         flags,
         names_variables: checks::names_variables(),
         generation,
-        inventory,
+        defaults: inventory.defaults(),
         main,
     });
     for rule in inventory.rules() {
         record(runtime, rule);
+        if let Some(index) = rule.record.get() {
+            let meta = Meta::of_rule(&rule.terms, rule.meaning_at_home());
+            runtime.segment.ledger().redefine(index, meta.pack());
+        }
     }
     record_wide_counts(runtime, flags);
     pool.on_clear(runtime);
     runtime.rise();
     Ok(())
-}
-
-fn size(inventory: &Inventory<'_>, main: Server<'_>) -> Size {
-    let (children, threads) = state::most_workers();
-    let slots = children * threads;
-    let keys = main
-        .config(MODULE)
-        .and_then(|site| site.keys)
-        .unwrap_or(DEFAULT_KEYS);
-    // A child claims chunks of 64 leases; with two generations at once each may hold
-    // one that is hardly used. Beside that, event and HTTP/2 have many more requests
-    // in flight than workers, and a request may hold a few places.
-    let leases = (children.saturating_mul(128))
-        .saturating_add(slots.saturating_mul(32))
-        .clamp(65536, 4_194_240);
-    let servers = u32::try_from(main.all().count()).unwrap_or(u32::MAX);
-    let rules = u32::try_from(inventory.rules().count()).unwrap_or(u32::MAX);
-    let records = rules
-        .saturating_add(servers.saturating_mul(2))
-        .saturating_mul(2)
-        .max(1024);
-    Size {
-        keys,
-        leases,
-        slots,
-        rules: records,
-    }
-}
-
-/// The segment of the generations before, or at the first start a new one.
-fn segment(main: Server<'_>, wanted: Size) -> Result<Segment, String> {
-    if let Some(Retained { parts, .. }) = state::retained(RETAINED) {
-        // SAFETY: stored by this process, which never unmaps a segment.
-        match unsafe { Segment::from_parts(parts) } {
-            Ok(kept) => {
-                let has = kept.size();
-                let slots = if has.slots < wanted.slots {
-                    " and ServerLimit or ThreadLimit"
-                } else {
-                    ""
-                };
-                if has.keys != wanted.keys.next_multiple_of(8) || !slots.is_empty() {
-                    let text = format!(
-                        "{}: IPLimitTable{slots} changed: the table of {} keys stays until httpd is stopped and started",
-                        Id::NeedsRestart,
-                        has.keys
-                    );
-                    log::server(MODULE, LogLevel::Warning, main, &text);
-                }
-                return Ok(kept);
-            }
-            Err(error) => {
-                let text = format!(
-                    "{}: the module has changed ({error}): counts begin anew; stop and start httpd after an update",
-                    Id::NeedsRestart
-                );
-                log::server(MODULE, LogLevel::Warning, main, &text);
-            }
-        }
-    }
-    Segment::create(wanted).map_err(|error| {
-        format!(
-            "{}: IPLimitTable keys={}: the shared memory cannot be made ({error}); give a smaller number",
-            Id::NoSharedMemory,
-            wanted.keys
-        )
-    })
 }
 
 /// Gives a rule its record, under which it is counted and shown.
@@ -203,8 +129,27 @@ fn record(runtime: &Runtime, rule: &Placed<'_>) {
     let meta = Meta::of_rule(&rule.terms, rule.meaning_at_home()).pack();
     let index = ledger.register(rule.id.get().0, meta, rule.name, rule.vhost());
     rule.record.set(index);
-    if let Some(index) = index {
-        ledger.touch(index, runtime.generation);
+    match index {
+        Some(index) => ledger.touch(index, runtime.generation),
+        None => no_record(runtime, rule),
+    }
+}
+
+/// Tells once per process that there is no room for the counters of more rules.
+#[cold]
+fn no_record(runtime: &Runtime, rule: &Placed<'_>) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        let text = format!(
+            "{}: {} on line {} of {} limits, but is not shown by limitipconn-status: there are {} records of rules, \
+             made at the start; stop and start httpd for more",
+            Id::NoRecord,
+            rule.name,
+            rule.line,
+            rule.file,
+            runtime.segment.size().rules
+        );
+        runtime.log(LogLevel::Warning, &text);
     }
 }
 
@@ -257,6 +202,8 @@ pub fn child_init() {
     };
     boundary::keep_panic_text();
     process::mark_copies();
+    #[cfg(all(debug_assertions, not(test)))]
+    slow_steps_for_tests();
     let segment = &runtime.segment;
     segment.close_fd();
     match Scoreboard::find(segment.size().slots) {
@@ -297,7 +244,7 @@ pub fn monitor() {
     let Some(runtime) = Runtime::current() else {
         return;
     };
-    store::reconcile(&runtime.segment, process::is_child_of_ours);
+    store::reconcile(&runtime.segment, process::may_be_a_child_of_ours);
     let mismatches = store::audit(&runtime.segment);
     if mismatches > 0 {
         let text = format!(
@@ -305,6 +252,23 @@ pub fn monitor() {
             Id::AuditMismatch
         );
         runtime.log(LogLevel::Error, &text);
+    }
+    report_untracked(runtime);
+}
+
+/// Tells how many requests were admitted without being counted since the last look.
+fn report_untracked(runtime: &Runtime) {
+    static TOLD: AtomicU64 = AtomicU64::new(0);
+    let all = runtime.segment.read(Counter::Untracked);
+    let new = all.saturating_sub(TOLD.swap(all, Ordering::Relaxed));
+    if new > 0 {
+        let text = format!(
+            "{}: {new} requests were admitted without being counted: the table of {} keys is full of clients \
+             at work; give IPLimitTable a higher number",
+            Id::Untracked,
+            runtime.segment.size().keys
+        );
+        runtime.log(LogLevel::Warning, &text);
     }
 }
 
@@ -315,9 +279,21 @@ pub fn met_in_htaccess(rule: &Placed<'_>) {
     };
     rule.settle();
     record(runtime, rule);
-    let bits = flags_of(runtime.inventory, rule);
+    let bits = flags_of(rule, runtime.defaults);
     if runtime.segment.flags() & bits != bits {
         record_wide_counts(runtime, bits);
         runtime.segment.raise(bits);
+    }
+}
+
+/// Debug builds only: widens the steps of the store while the environment says by how
+/// many microseconds, so that a test's kill -9 meets a child in the middle of one.
+#[cfg(all(debug_assertions, not(test)))]
+fn slow_steps_for_tests() {
+    let micros = std::env::var("LIMITIPCONN_SLOW_STEPS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    if let Some(micros) = micros {
+        store::slow_steps(micros);
     }
 }

@@ -7,6 +7,8 @@ mod config;
 mod directives;
 mod hooks;
 mod lifecycle;
+mod memory;
+mod meta;
 mod place;
 mod rules;
 mod running;

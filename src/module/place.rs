@@ -1,10 +1,12 @@
 //! What a place is called: the part after the `@` of a rule's name.
 //!
-//! A place is known by what is written, so it keeps its counts over reloads.
+//! A place is known by what is written, so it keeps its counts over reloads. Its name
+//! is printable ASCII without quotes, the same in log, variable and JSON.
 
 use crate::httpd::command::Command;
 use crate::httpd::tree::Node;
 use crate::limit::arguments;
+use crate::report::message::printable;
 
 /// The name of the place where a directive stands.
 pub fn name(command: Command<'_>) -> String {
@@ -16,7 +18,7 @@ pub fn name(command: Command<'_>) -> String {
     }
     sections.reverse();
     match (sections.is_empty(), command.server().is_virtual()) {
-        (false, _) => sections.join(">"),
+        (false, _) => printable(&sections.join(">")),
         (true, true) => String::from("vhost"),
         (true, false) => String::from("server"),
     }
@@ -26,20 +28,14 @@ pub fn name(command: Command<'_>) -> String {
 /// the like, which only stand around.
 fn section(node: Node<'_>) -> Option<String> {
     let kind = node.name().strip_prefix('<')?;
-    let raw = node.arguments().trim().trim_end_matches('>').trim();
+    let arguments = node.arguments();
+    let raw = arguments.trim().trim_end_matches('>').trim();
     let is = |name: &str| kind.eq_ignore_ascii_case(name);
     if is("If") || is("ElseIf") {
         return Some(format!("{}:{}", canonical(kind)?, unquoted(raw)));
     }
     if is("Else") {
-        let condition = node
-            .earlier_siblings()
-            .filter(|node| node.name().eq_ignore_ascii_case("<If"))
-            .last();
-        let condition = condition.map_or(String::new(), |node| {
-            unquoted(node.arguments().trim_end_matches('>').trim())
-        });
-        return Some(format!("Else:{condition}"));
+        return Some(format!("Else:{}", condition_before(node)));
     }
     let kind = canonical(kind)?;
     let words = arguments::words(raw).unwrap_or_else(|_| vec![raw.to_owned()]);
@@ -48,6 +44,22 @@ fn section(node: Node<'_>) -> Option<String> {
         (_, [tilde, regex]) if tilde == "~" => Some(format!("{kind}Match:{regex}")),
         ("Location", [path]) => Some(path.clone()),
         _ => Some(format!("{kind}:{}", words.join(" "))),
+    }
+}
+
+/// The condition that an `<Else>` is the other side of.
+fn condition_before(node: Node<'_>) -> String {
+    let Some(earlier) = node.earlier_siblings() else {
+        return format!("line {}", node.line());
+    };
+    let is_condition = |node: &Node<'_>| {
+        ["<If", "<ElseIf"]
+            .iter()
+            .any(|name| node.name().eq_ignore_ascii_case(name))
+    };
+    match earlier.into_iter().rfind(is_condition) {
+        Some(condition) => unquoted(condition.arguments().trim().trim_end_matches('>').trim()),
+        None => String::new(),
     }
 }
 

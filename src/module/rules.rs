@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use super::MODULE;
-use super::config::Level;
 use crate::httpd::command::Command;
 use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;
@@ -28,8 +27,10 @@ pub struct Placed<'p> {
     pub file: &'p str,
     /// The line it stands on.
     pub line: u32,
-    /// What the place itself says beside it.
-    home: *const Level<'p>,
+    /// What its own section says for rules that do not say.
+    pub beside: Cell<Defaults>,
+    // The cells are written while the configuration is read and before children are
+    // made, by one thread; those of a .htaccess rule by the request that reads it.
     /// Its name for counts; set when everything was read.
     pub id: Cell<CountId>,
     /// Its record in shared memory, when there was room.
@@ -43,7 +44,9 @@ pub struct Placed<'p> {
 pub struct Inventory<'p> {
     pool: Pool<'p>,
     rules: Cell<Option<&'p Placed<'p>>>,
+    /// What some place says for rules that do not say, each once.
     defaults: Cell<&'p [Defaults]>,
+    sections_give_scope: Cell<bool>,
     warnings: Cell<&'p [&'p str]>,
 }
 
@@ -54,12 +57,12 @@ impl Ruling for Placed<'_> {
 }
 
 impl<'p> Placed<'p> {
-    /// A rule as it is read. `home` is the level that will list it.
+    /// A rule as it is read.
     pub fn new(
         command: Command<'p>,
         directive: Directive,
         terms: Terms,
-        home: *const Level<'p>,
+        beside: Defaults,
     ) -> &'p Placed<'p> {
         let pool = command.pool();
         let in_htaccess = command.htaccess_directory().is_some();
@@ -74,9 +77,9 @@ impl<'p> Placed<'p> {
             } else {
                 At::Server
             },
-            file: command.node().map_or("", |node| pool.text(node.file())),
+            file: command.node().map_or("", |node| pool.text(&node.file())),
             line: command.node().map_or(0, |node| node.line()),
-            home,
+            beside: Cell::new(beside),
             id: Cell::new(CountId(0)),
             record: Cell::new(None),
             superseded: Cell::new(false),
@@ -103,21 +106,12 @@ impl<'p> Placed<'p> {
 
     /// What the rule means in its own place, for people who look before traffic comes.
     pub fn meaning_at_home(&self) -> Meaning {
-        // SAFETY: the level lives in the same pool as the rule, and the configuration
-        // was read to its end before anybody asks.
-        let home = unsafe { (*self.home).defaults };
         let around = self
             .server
             .and_then(|server| server.config(MODULE))
             .map(|site| site.level.defaults);
-        self.terms.meaning(&home.or(around.unwrap_or_default()))
-    }
-
-    /// Whether the rule is asked before the walk, and so before mod_cache answers: it
-    /// stands outside sections and its own server says no list of types.
-    pub fn is_asked_on_arrival(&self) -> bool {
-        // SAFETY: as in meaning_at_home.
-        self.at == At::Server && unsafe { (*self.home).types.is_empty() }
+        self.terms
+            .meaning(&self.beside.get().or(around.unwrap_or_default()))
     }
 
     /// What a later plain rule of the same section replaces.
@@ -129,12 +123,15 @@ impl<'p> Placed<'p> {
 impl<'p> Inventory<'p> {
     /// The inventory of the configuration that this pool holds.
     pub fn of(pool: Pool<'p>) -> &'p Inventory<'p> {
-        pool.shared(c"limitipconn.inventory", || Inventory {
+        let make = || Inventory {
             pool,
             rules: Cell::new(None),
             defaults: Cell::new(&[]),
+            sections_give_scope: Cell::new(false),
             warnings: Cell::new(&[]),
-        })
+        };
+        // SAFETY: nothing else is stored under this key.
+        unsafe { pool.shared(c"limitipconn.inventory", make) }
     }
 
     /// Adds a rule.
@@ -143,11 +140,15 @@ impl<'p> Inventory<'p> {
     }
 
     /// Notes what some place says for rules that do not say.
-    pub fn note_defaults(&self, defaults: Defaults) {
-        self.defaults.set(
-            self.pool
-                .slice(self.defaults.get().iter().copied().chain([defaults])),
-        );
+    pub fn note_defaults(&self, defaults: Defaults, in_section: bool) {
+        if in_section && defaults.scope.is_some() {
+            self.sections_give_scope.set(true);
+        }
+        let known = self.defaults.get();
+        if !known.contains(&defaults) {
+            self.defaults
+                .set(self.pool.slice(known.iter().copied().chain([defaults])));
+        }
     }
 
     /// Notes a warning for the end of the reading.
@@ -170,35 +171,37 @@ impl<'p> Inventory<'p> {
             .filter(|rule| !rule.superseded.get())
     }
 
-    /// Whether some place gives rules that do not say a scope another one.
-    pub fn has_default_scope(&self) -> bool {
-        self.defaults
-            .get()
-            .iter()
-            .any(|defaults| defaults.scope.is_some())
+    /// Whether some section gives the rules in it another scope.
+    pub fn sections_give_scope(&self) -> bool {
+        self.sections_give_scope.get()
     }
 
-    /// Whether these terms count requests over this scope, under any of the defaults
-    /// that stand anywhere. Too often rather than too seldom: it only decides whether
-    /// requests that no rule governs are counted too.
-    pub fn may_count(&self, terms: &Terms, scope: Scope) -> bool {
-        let seen = self.defaults.get();
-        let mut scopes = seen.iter().map(|defaults| defaults.scope).chain([None]);
-        scopes.any(|default_scope| {
-            seen.iter()
-                .map(|defaults| defaults.count)
-                .chain([None])
-                .any(|default_count| {
-                    let defaults = Defaults {
-                        scope: default_scope,
-                        count: default_count,
-                    };
-                    terms.meaning(&defaults)
-                        == Meaning {
-                            scope,
-                            count: Count::Requests,
-                        }
-                })
-        })
+    /// What some place says for rules that do not say.
+    pub fn defaults(&self) -> &'p [Defaults] {
+        self.defaults.get()
     }
+}
+
+/// Whether these terms count requests over this scope, under any of the defaults that
+/// stand anywhere. Too often rather than too seldom: it only decides whether requests
+/// that no rule governs are counted too.
+pub fn may_count(terms: &Terms, scope: Scope, anywhere: &[Defaults]) -> bool {
+    let mut scopes = anywhere.iter().map(|defaults| defaults.scope).chain([None]);
+    scopes.any(|default_scope| {
+        anywhere
+            .iter()
+            .map(|defaults| defaults.count)
+            .chain([None])
+            .any(|default_count| {
+                let defaults = Defaults {
+                    scope: default_scope,
+                    count: default_count,
+                };
+                terms.meaning(&defaults)
+                    == Meaning {
+                        scope,
+                        count: Count::Requests,
+                    }
+            })
+    })
 }

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use once_cell::race::OnceBox;
 
 use super::MODULE;
-use super::rules::Inventory;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::OnClear;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
 use crate::limit::key::Secret;
-use crate::limit::rule::{Level, Scope};
+use crate::limit::rule::{Defaults, Level, Scope};
 use crate::report::message::Id;
 use crate::store::{Counter, Holder, Identity, Segment};
 
@@ -38,8 +37,8 @@ pub struct Runtime {
     pub names_variables: bool,
     /// How often the configuration was read.
     pub generation: u32,
-    /// All rules of the server's files.
-    pub inventory: &'static Inventory<'static>,
+    /// What some place says for rules that do not say.
+    pub defaults: &'static [Defaults],
     /// The main server.
     pub main: Server<'static>,
 }
@@ -186,7 +185,11 @@ pub fn fault(text: &str) {
         return;
     };
     runtime.segment.add(Counter::Faults, 1);
-    if !TOLD.swap(true, Ordering::Relaxed) {
+    // Not in the parent: its children would inherit that it was told.
+    if CHILD.get().is_some() && TOLD.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    {
         let text = format!(
             "{}: a fault of the module was caught, the request is served: {text}; please report this",
             Id::Fault

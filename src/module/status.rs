@@ -4,57 +4,17 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 
 use super::MODULE;
+use super::meta::Meta;
 use super::running::Running;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
-use crate::limit::rule::{Count, Meaning, Scope, Terms};
 use crate::report::json;
 use crate::report::message::Id;
 use crate::report::snapshot::{CountRow, Keys, Leases, Pool, Reaped, RuleRow, Snapshot};
 use crate::store::{self, RuleRecord};
 use crate::sys;
-
-/// What a record's number holds: what the rule says, small enough for one word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Meta {
-    limit: u16,
-    meaning: Meaning,
-}
-
-const SCOPES: [Scope; 3] = [Scope::Server, Scope::Vhost, Scope::Location];
-const COUNTS: [Count; 2] = [Count::Workers, Count::Requests];
-
-impl Meta {
-    /// The record of a count that is no single rule's.
-    pub const WIDE: u64 = u64::MAX;
-
-    /// The record of a rule.
-    pub fn of_rule(terms: &Terms, meaning: Meaning) -> Meta {
-        Meta {
-            limit: terms.limit.unwrap_or(0),
-            meaning,
-        }
-    }
-
-    /// One word.
-    #[inline]
-    pub fn pack(self) -> u64 {
-        u64::from(self.limit)
-            | (self.meaning.scope as u64) << 16
-            | (self.meaning.count as u64) << 24
-    }
-
-    fn unpack(word: u64) -> Option<Meta> {
-        let scope = *SCOPES.get((word >> 16 & 0xff) as usize)?;
-        let count = *COUNTS.get((word >> 24) as usize)?;
-        Some(Meta {
-            limit: word as u16,
-            meaning: Meaning { scope, count },
-        })
-    }
-}
 
 /// The name in `SetHandler`.
 pub const HANDLER: &CStr = c"limitipconn-status";
@@ -163,22 +123,6 @@ fn key(client: Address) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_record_keeps_what_the_rule_says() {
-        for scope in SCOPES {
-            for count in COUNTS {
-                for limit in [0, 1, u16::MAX] {
-                    let meta = Meta {
-                        limit,
-                        meaning: Meaning { scope, count },
-                    };
-                    assert_eq!(Meta::unpack(meta.pack()), Some(meta));
-                }
-            }
-        }
-        assert_eq!(Meta::unpack(Meta::WIDE), None);
-    }
 
     #[test]
     fn keys_are_written_as_networks_where_they_are_some() {

@@ -21,6 +21,18 @@ struct Place {
     lease: LeaseIndex,
 }
 
+impl Place {
+    /// Whether a request that has this place is within `limit` too: it was when the
+    /// place was taken.
+    fn suffices(&self, limit: Option<u16>) -> bool {
+        match (limit, self.limit) {
+            (None, _) => true,
+            (Some(limit), Some(kept)) => kept <= limit,
+            (Some(_), None) => false,
+        }
+    }
+}
+
 /// The state of one client request.
 pub struct Trip<'r> {
     running: Running,
@@ -73,10 +85,11 @@ impl<'r> Trip<'r> {
             earlier: Cell::new(ptr::null()),
             started: initial.started(),
         });
+        // Before it is linked: whoever finds it there may rely on its cleanup.
+        pool.on_clear(trip);
         if let Some(visitor) = visitor {
             trip.earlier.set(visitor.begins(trip));
         }
-        pool.on_clear(trip);
         initial.keep(super::MODULE, trip);
         Some(trip)
     }
@@ -100,6 +113,8 @@ impl<'r> Trip<'r> {
     /// earlier ones are done but for their last bytes, and their places pass on.
     pub fn chain(&self) -> impl Iterator<Item = &Trip<'r>> {
         // SAFETY: null, or a trip that has not ended: each unlinks itself when it does.
+        // One thread at a time carries a connection and its requests, so none ends here
+        // meanwhile; the streams of HTTP/2 have no visitor and so no chain.
         std::iter::successors(Some(self), |trip| unsafe {
             trip.earlier.get().cast::<Trip<'r>>().as_ref()
         })
@@ -136,39 +151,34 @@ impl<'r> Trip<'r> {
     /// Takes a place in a count. `Err` is the count that it would have been.
     pub fn take_place(&self, count: CountId, limit: Option<u16>) -> Result<(), u32> {
         let digest = self.client.digest.within(count);
-        let holder = &self.running.child.holder;
-        if let Some(place) = self.places.iter().find(|place| place.digest == digest) {
-            let strict_enough = match (limit, place.limit) {
-                (None, _) => true,
-                (Some(limit), Some(kept)) => kept <= limit,
-                (Some(_), None) => false,
-            };
-            if strict_enough {
-                return Ok(());
-            }
-            // Counted under a wider limit before a redirect. Decision and increment
-            // are one step, so the place is asked for anew.
-            if let Some(place) = self.places.take(|place| place.digest == digest) {
-                holder.release(place.lease);
-            }
-        }
-        let passed_on = self
-            .chain()
-            .skip(1)
-            .find_map(|trip| trip.places.take(|place| place.digest == digest));
-        if let Some(place) = passed_on {
-            self.places.push(Place { limit, ..place });
+        let of_this = |place: &Place| place.digest == digest;
+        let kept = self.places.iter().find(of_this);
+        if kept.is_some_and(|kept| kept.suffices(limit)) {
             return Ok(());
         }
-        match holder.acquire(
-            &Keyed {
-                digest,
-                count,
-                client: self.client.key,
-            },
-            limit,
-            self.started,
-        ) {
+        // Counted under a wider limit before a redirect, or by a request before this one
+        // on the connection. Decision and increment are one step, so the place is given
+        // back and asked for anew.
+        for trip in self.chain() {
+            if let Some(place) = trip.places.take(of_this) {
+                self.running.child.holder.release(place.lease);
+            }
+        }
+        let taken = self.acquire(digest, count, limit);
+        if taken.is_err() && kept.is_some() {
+            // A refused include must not take the page's own place away.
+            let _ = self.acquire(digest, count, None);
+        }
+        taken
+    }
+
+    fn acquire(&self, digest: Digest, count: CountId, limit: Option<u16>) -> Result<(), u32> {
+        let key = Keyed {
+            digest,
+            count,
+            client: self.client.key,
+        };
+        match self.running.child.holder.acquire(&key, limit, self.started) {
             Acquired::Held(lease) => {
                 self.places.push(Place {
                     digest,
@@ -192,11 +202,13 @@ impl<'r> Trip<'r> {
 
 impl OnClear for Trip<'_> {
     fn on_clear(&self) {
-        self.give_back();
+        // First, so that not even a fault below leaves a link to what is gone.
         if let Some(visitor) = self.visitor {
             visitor.ends(self);
         }
+        self.give_back();
     }
+
     fn on_fault(text: &str) {
         super::running::fault(text);
     }

@@ -132,14 +132,17 @@ impl Visitor {
         self.newest.replace(ptr::from_ref(trip).cast())
     }
 
-    /// A request ends.
+    /// A request ends. Until the next one is read its worker, if the connection has
+    /// one, counts for the peer.
     pub fn ends(&self, trip: &Trip<'_>) {
         let this = ptr::from_ref(trip).cast();
         if ptr::eq(self.newest.get(), this) {
             self.newest.set(trip.earlier.get());
+            self.is_the_peer();
             return;
         }
-        // SAFETY: null, or a trip that has not ended, since each unlinks itself here.
+        // SAFETY: null, or a trip that has not ended, since each unlinks itself here. One
+        // thread at a time carries a connection, so none ends meanwhile.
         let newest = unsafe { self.newest.get().as_ref() };
         let later = newest
             .into_iter()

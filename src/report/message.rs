@@ -45,11 +45,17 @@ pub enum Id {
     NoSharedMemory = 306,
     /// The status page was asked for while it is off.
     StatusPageOff = 307,
+    /// Requests were admitted without being counted.
+    Untracked = 308,
+    /// A rule has no counters, because there is no room for more.
+    NoRecord = 309,
+    /// An MPM under which requests cannot be counted.
+    UnknownMpm = 310,
 }
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 16] = [
+    pub const ALL: [Id; 19] = [
         Id::Refused,
         Id::NoRule,
         Id::SuspiciousPattern,
@@ -66,6 +72,9 @@ impl Id {
         Id::Reaped,
         Id::NoSharedMemory,
         Id::StatusPageOff,
+        Id::Untracked,
+        Id::NoRecord,
+        Id::UnknownMpm,
     ];
 
     /// The number, 100..=999.
@@ -118,6 +127,11 @@ impl Display for Refusal<'_> {
             Encoded(self.uri, b"\"\\%"),
         )
     }
+}
+
+/// A name with every byte outside printable ASCII, and every quote, as `%XX`.
+pub fn printable(name: &str) -> String {
+    Encoded(name.as_bytes(), b"\"").to_string()
 }
 
 /// Text (first) with every byte outside printable ASCII as `%XX`, and those of

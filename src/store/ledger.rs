@@ -68,7 +68,7 @@ impl Ledger {
         Ledger { records }
     }
 
-    /// The record of the rule with this id, made if need be, with this `meta`.
+    /// The record of the rule with this id; made with this `meta` if there is none.
     /// None when there is no room. An id of 0 is taken as 1; the same id must
     /// always come with the same texts: those of the first caller stay.
     pub fn register(
@@ -104,7 +104,7 @@ impl Ledger {
                 // Release: pairs with the Acquire of `get`: the texts are whole.
                 record.ready.store(1, Release);
             }
-            if record.meta.load(Relaxed) != meta {
+            if record.meta.load(Relaxed) == 0 {
                 record.meta.store(meta, Relaxed);
             }
             return Some(RecordIndex(index));
@@ -141,7 +141,8 @@ impl Ledger {
     /// Notes in which generation of the configuration the rule was last seen.
     pub fn touch(&self, index: RecordIndex, generation: u32) {
         if let Some(record) = self.records.get(index.0 as usize) {
-            record.generation.store(generation, Relaxed);
+            // An old child must not take the rule from the new generation.
+            record.generation.fetch_max(generation, Relaxed);
         }
     }
 

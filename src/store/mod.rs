@@ -47,6 +47,8 @@ pub use reap::{Reaped, audit, reap, reconcile};
 pub use segment::{Parts, Segment, SegmentError};
 pub use table::Keyed;
 
+#[cfg(all(not(test), debug_assertions))]
+pub use step::slow_steps;
 use step::step;
 
 #[cfg(test)]

@@ -43,22 +43,20 @@ impl Process {
     }
 
     fn stat(self) -> Option<Stat> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
-        // The name may hold blanks and brackets; what follows its last bracket does not.
-        let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
-        let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let session = fields.nth(1)?.parse().ok()?;
-        Some(Stat {
-            state,
-            parent,
-            session,
-        })
+        parse(&fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?)
     }
 
-    /// Whether it is still there; a zombie is not.
+    /// Whether one of its threads still runs. The first may be a zombie long before the others
+    /// have closed what they had open.
     pub fn is_alive(self) -> bool {
-        self.stat().is_some_and(|stat| stat.state != 'Z')
+        let threads = fs::read_dir(format!("/proc/{}/task", self.0))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut states = threads.filter_map(|thread| {
+            Some(parse(&fs::read_to_string(thread.path().join("stat")).ok()?)?.state)
+        });
+        states.any(|state| !matches!(state, 'Z' | 'X'))
     }
 
     /// Sends a signal; a process that is gone already is no error.
@@ -132,6 +130,19 @@ impl Process {
         let name = format!("socket:[{inode}]");
         self.descriptors().contains(&name)
     }
+}
+
+fn parse(text: &str) -> Option<Stat> {
+    // The name may hold blanks and brackets; what follows its last bracket does not.
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    Some(Stat {
+        state,
+        parent,
+        session,
+    })
 }
 
 /// Of these processes, the one that has the server's end of a connection open.

@@ -252,6 +252,22 @@ fn a_slots_tag_fits_its_owner_whoever_comes_between() {
                 break;
             }
         }
+        // And in the middle of its changing hands there is one of them or nobody.
+        for k in 1.. {
+            let segment = segment(SMALL);
+            let identity = segment.identity();
+            let [ours, theirs] = [[5, 5], [6, 6]].map(Address::from_words);
+            identity.seat(3, owner(1), ours, 1);
+            let whole = || [None, Some(ours), Some(theirs)].contains(&identity.seated(3));
+            let came = interleaved(
+                k,
+                || assert!(whole()),
+                || identity.seat(3, owner(next), theirs, 1),
+            );
+            if !came {
+                break;
+            }
+        }
     }
     // And the other way round: the cleanup comes while the next moves in.
     for k in 1.. {

@@ -25,12 +25,19 @@ fn a_rule_is_found_again_by_its_id_and_keeps_its_counters() {
     ledger.passed(hoge);
     ledger.passed(hoge);
     ledger.refused(fuga);
-    // As after a reload with another number.
+    // As after a reload with another number: an old child goes on saying the old
+    // one, and that it saw the rule in the old generation.
     assert_eq!(
-        ledger.register(id(1), 4, "MaxConnPerIP@/hoge", None),
+        ledger.register(id(1), 9, "MaxConnPerIP@/hoge", None),
+        Some(hoge)
+    );
+    ledger.redefine(hoge, 4);
+    assert_eq!(
+        ledger.register(id(1), 3, "MaxConnPerIP@/hoge", None),
         Some(hoge)
     );
     ledger.touch(hoge, 2);
+    ledger.touch(hoge, 1);
     let mut rules: Vec<RuleRecord> = ledger.iter().collect();
     rules.sort_by_key(|rule| rule.meta);
     let [first, second] = rules.as_slice() else {
