@@ -82,7 +82,11 @@ fn show(table: &mut Table) -> Result<(), Interrupted> {
         "With scope=location the rule counts only what is in its own place:",
         BY_LOCATION,
     );
-    table.row("they go on; one request to /hoge", "200", &get(&client))?;
+    table.row(
+        "downloads go on; one request to /hoge",
+        "200",
+        &get(&client),
+    )?;
     let (mut hoge, answers) = download_three(&client, "/hoge/film.iso");
     table.row(
         "three slow downloads start in /hoge",

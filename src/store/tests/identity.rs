@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use proptest::prelude::*;
 
+use super::processes::{End, fork};
 use super::steps::interleaved;
 use super::*;
 
@@ -205,6 +206,28 @@ fn nobody_reads_half_an_address() {
             }
         }
     });
+}
+
+/// Not even of a thread that stops in the middle of seating somebody else.
+#[test]
+fn nobody_reads_half_an_address_of_the_dead() {
+    for (j, k) in (1..5).flat_map(|j| (1..5).map(move |k| (j, k))) {
+        let segment = sized(8);
+        let identity = segment.identity();
+        let [ours, theirs] = [[5, 5], [6, 6]].map(Address::from_words);
+        identity.seat(3, owner(1, 1), ours, 1);
+        let dies = || {
+            let seat = || identity.seat(3, owner(2, 1), theirs, 1);
+            let child = fork(|| {
+                steps::at(j, &steps::die, seat);
+                0
+            });
+            assert_eq!(child.wait(), End::Killed);
+        };
+        let seen = steps::at(k, &dies, || identity.seated(3));
+        let whole = [None, Some(ours), Some(theirs)];
+        assert!(whole.contains(&seen), "step {j} of the dead, {k} of ours");
+    }
 }
 
 /// Whatever two threads do to one slot, its tag fits its owner in the end.
