@@ -153,7 +153,8 @@ impl<'s> Identity<'s> {
             if owner == 0 {
                 return None;
             }
-            let mark = seat.mark.load(Relaxed);
+            // Acquire: the halves of the address are read after it.
+            let mark = seat.mark.load(Acquire);
             // Acquire: the second look at owner and mark comes after.
             let words = seat.address.each_ref().map(|half| {
                 step();
