@@ -263,8 +263,8 @@ fn report_untracked(runtime: &Runtime) {
     let new = all.saturating_sub(TOLD.swap(all, Ordering::Relaxed));
     if new > 0 {
         let text = format!(
-            "{}: {new} requests were admitted without being counted: the table of {} keys is full of clients \
-             at work; give IPLimitTable a higher number",
+            "{}: {new} requests were admitted without being counted, because no room was found for them in time \
+             in the table of {} keys; if this goes on, give IPLimitTable a higher number",
             Id::Untracked,
             runtime.segment.size().keys
         );
