@@ -78,8 +78,13 @@ demo: deps ## show on a private Apache what the limits do (a few seconds)
 	$(CARGO) run --quiet --release --example demo
 
 test: deps ## run every test
-	@$(CARGO) test --no-default-features --lib
-	$(CARGO) test --no-fail-fast
+	@seen=$$(mktemp -d); trap 'rm -rf "$$seen"' EXIT
+	for what in "--no-default-features --lib" --no-fail-fast; do
+	    { $(CARGO) test $$what 2>&1 || touch "$$seen/failed"; } | tee -a "$$seen/output"
+	done
+	awk '/^test result:/ { passed += $$4; failed += $$6; skipped += $$8 }
+	    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$$seen/output"
+	[ ! -e "$$seen/failed" ]
 
 check: deps ## formatting, lints, documentation: all without a warning
 	@$(CARGO) fmt --check
