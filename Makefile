@@ -73,8 +73,8 @@ build: ## compile the module (release)
 	@$(CARGO) build --release
 	echo "built $(MODULE)"
 
-demo: deps ## show on a private Apache what the limits do (a few seconds)
-	@$(CARGO) build --release
+demo: deps ## show on a private Apache what the limits do (seconds, once compiled)
+	@$(CARGO) build --release --lib --example demo
 	$(CARGO) run --quiet --release --example demo
 
 test: deps ## run every test
@@ -135,7 +135,7 @@ install: $(MODULE) ## install and, without DESTDIR, enable it on Debian; else ap
 	        echo "staged into $(DESTDIR)"
 	    elif command -v a2enmod >/dev/null; then
 	        a2enmod -q limitipconn
-	        echo "installed and enabled; it works after: apachectl configtest && apachectl restart"
+	        echo "installed and enabled; now: apachectl configtest && systemctl restart apache2 (a reload keeps an older mod_limitipconn.so)"
 	    else
 	        echo "installed; enable it with a2enmod limitipconn (package apache2)"
 	    fi

@@ -156,6 +156,21 @@ impl<'r> Request<'r> {
         }
     }
 
+    /// Whether mod_rewrite is about to make another request of it.
+    pub fn is_being_rewritten(self) -> bool {
+        // SAFETY: null or NUL-terminated, and lives as long as the request.
+        let filename = unsafe { text((*self.rec()).filename) };
+        self.has_handler(c"redirect-handler")
+            && filename.is_some_and(|name| name.starts_with("redirect:"))
+    }
+
+    /// Whether the path is still as the client wrote it: before httpd decodes it and
+    /// looks for a file.
+    pub fn is_untranslated(self) -> bool {
+        // SAFETY: live for 'r.
+        unsafe { (*self.rec()).filename.is_null() }
+    }
+
     /// A header that the client sent.
     pub fn header_in(self, name: &CStr) -> Option<&'r str> {
         // SAFETY: the table lives as long as the request.

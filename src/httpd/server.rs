@@ -69,6 +69,22 @@ impl<'s> Server<'s> {
         })
     }
 
+    /// The names of `ServerAlias`, with wildcards or without.
+    pub fn aliases(self) -> Vec<Cow<'s, str>> {
+        let mut aliases = Vec::new();
+        for names in [self.rec().names, self.rec().wild_names] {
+            // SAFETY: null, or an array of texts of the configuration.
+            if let Some(names) = unsafe { names.as_ref() } {
+                let first = names.elts.cast::<*const std::ffi::c_char>();
+                for at in 0..names.nelts.unsigned_abs() as usize {
+                    // SAFETY: the array holds nelts texts.
+                    aliases.push(unsafe { shown(*first.add(at)) });
+                }
+            }
+        }
+        aliases
+    }
+
     /// This server and those after it: from the main server, all.
     pub fn all(self) -> impl Iterator<Item = Server<'s>> {
         std::iter::successors(Some(self), |server| {

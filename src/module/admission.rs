@@ -191,7 +191,7 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
 /// rule governs it: `scope=server` counts limited and other places alike.
 fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, level: Level) {
     // mod_rewrite is about to make a new request of this one, which will be counted.
-    if request.is_dummy() || request.has_handler(c"redirect-handler") {
+    if request.is_dummy() || request.is_being_rewritten() {
         return;
     }
     for scope in [Scope::Vhost, Scope::Server] {
@@ -275,7 +275,7 @@ impl<'r> Asking<'r> {
         }
         for ask in self.open() {
             let stands = self.stands(ask);
-            if over(stands, ask.limit) {
+            if over(stands, ask.limit) && !self.has_room_now(ask) {
                 return self.refuse(running, ask, stands);
             }
         }
@@ -292,6 +292,12 @@ impl<'r> Asking<'r> {
             }
         }
         DECLINED
+    }
+
+    /// A second look, as for a single rule: see [`Trip::take_place`].
+    fn has_room_now(&self, ask: Ask<'r>) -> bool {
+        std::thread::yield_now();
+        ask.meaning.count == Count::Requests && !over(self.stands(ask), ask.limit)
     }
 
     /// The count that would stand if the request were admitted.

@@ -1,5 +1,6 @@
 //! What client, log and other modules get to see of a decision.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
 
 use super::MODULE;
@@ -7,7 +8,7 @@ use super::rules::Placed;
 use super::trip::Trip;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
-use crate::report::message::Refusal;
+use crate::report::message::{Refusal, decoded};
 use crate::sys;
 
 /// When a client may try again: a place can become free at any time.
@@ -56,6 +57,12 @@ fn name(initial: Request<'_>, rule: &Placed<'_>, stands: u32, limit: u16) {
 }
 
 fn tell(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, limit: u16) {
+    let initial = request.initial();
+    let path = if initial.is_untranslated() {
+        Cow::Owned(decoded(initial.uri()))
+    } else {
+        Cow::Borrowed(initial.uri())
+    };
     let refusal = Refusal {
         client: trip.client.address,
         count: stands,
@@ -65,7 +72,7 @@ fn tell(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, l
             .server()
             .config(MODULE)
             .map_or("-", |site| site.label.get()),
-        uri: request.initial().uri(),
+        uri: &path,
     };
     log::request(MODULE, LogLevel::Warning, request, &refusal.to_string());
 }

@@ -111,8 +111,7 @@ fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
         {
             found.push(format!(
                 "{}: ErrorDocument {status} \"{target}\" on line {} of {}: a full URL of this host sends the refused \
-                 client back as a new request, which can be refused again; give the path only, \
-                 or set MaxConnPerIP off there",
+                 client back as a new request, which can be refused again; give the path only, such as /busy.html",
                 Id::ErrorDocumentUrl,
                 node.line(),
                 node.file()

@@ -89,7 +89,7 @@ impl<'p> Site<'p> {
     /// Gives the server the names by which counts and people know it.
     ///
     /// The id is made of what is written, never of a running number, so that it is
-    /// the same after a reload: ServerName and the addresses with their ports.
+    /// the same after a reload: the names, and the addresses with their ports.
     pub fn settle(&self, server: Server<'p>, pool: Pool<'p>) {
         let name = match server.name() {
             name if name.is_empty() => String::from("-"),
@@ -103,14 +103,17 @@ impl<'p> Site<'p> {
             self.id.set(CountId::named(&["main server"]));
             return;
         }
+        // A virtual host may be known by its aliases only.
         let addresses: Vec<String> = server
             .addresses()
             .map(|(name, port)| format!("{name}|{port}"))
             .collect();
-        self.id.set(CountId::named(&[
+        let names = [
             "virtual host",
             &server.name(),
+            &server.aliases().join(" "),
             &addresses.join(" "),
-        ]));
+        ];
+        self.id.set(CountId::named(&names));
     }
 }

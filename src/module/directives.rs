@@ -163,6 +163,11 @@ fn types(arguments: &str) -> Result<Vec<String>, String> {
             "needs MIME types such as image/* or video, or \"off\"",
         ));
     }
+    if words.iter().any(String::is_empty) {
+        return Err(format!(
+            "\"{arguments}\": an empty type matches nothing; write types such as image/* or video"
+        ));
+    }
     let off = words.iter().any(|word| word.eq_ignore_ascii_case("off"));
     match words.as_slice() {
         [_] if off => Ok(Vec::new()),
@@ -228,8 +233,13 @@ fn table(command: Command<'_>, arguments: &str) -> Result<(), String> {
         .filter(|keys| digits && KEYS.contains(keys))
         .ok_or_else(wrong)?;
     // SAFETY: the only call in this handler.
-    unsafe { site(command) }.keys = Some(keys);
-    Ok(())
+    let said = unsafe { site(command) }.keys.replace(keys);
+    match said {
+        Some(before) => Err(format!(
+            "\"{arguments}\" is the second; keys={before} was said before; keep one of them"
+        )),
+        None => Ok(()),
+    }
 }
 
 fn status_page(command: Command<'_>, arguments: &str) -> Result<(), String> {

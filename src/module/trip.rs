@@ -172,7 +172,16 @@ impl<'r> Trip<'r> {
         taken
     }
 
+    /// Looks twice before it is refused: a client that has read its last answer to the
+    /// end may be back before the worker that wrote it has given the place back.
     fn acquire(&self, digest: Digest, count: CountId, limit: Option<u16>) -> Result<(), u32> {
+        self.acquire_now(digest, count, limit).or_else(|_| {
+            std::thread::yield_now();
+            self.acquire_now(digest, count, limit)
+        })
+    }
+
+    fn acquire_now(&self, digest: Digest, count: CountId, limit: Option<u16>) -> Result<(), u32> {
         let key = Keyed {
             digest,
             count,

@@ -90,6 +90,9 @@ impl Display for Id {
     }
 }
 
+/// Bytes of a path that are shown.
+const LONGEST_PATH: usize = 1024;
+
 /// A refusal by a concurrency rule; its [`Display`] is the line of message 101.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
@@ -109,6 +112,8 @@ pub struct Refusal<'a> {
 
 impl Display for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // httpd cuts lines at 8190 bytes; ours must keep its end.
+        let shown = self.uri.len().min(LONGEST_PATH);
         let vhost = if self.vhost.is_empty() {
             "-"
         } else {
@@ -117,16 +122,37 @@ impl Display for Refusal<'_> {
         write!(
             f,
             "{}: client {} refused: too many connections from this host: {}/{}, \
-             rule {}, vhost {}, uri \"{}\"",
+             rule {}, vhost {}, uri \"{}{}\"",
             Id::Refused,
             self.client,
             self.count,
             self.limit,
             Encoded(self.rule.as_bytes(), b"\""),
             Encoded(vhost.as_bytes(), b"\""),
-            Encoded(self.uri, b"\"\\%"),
+            Encoded(&self.uri[..shown], b"\"\\%"),
+            if shown < self.uri.len() { "..." } else { "" },
         )
     }
+}
+
+/// A path with its `%XX` decoded, once: so that it is shown as if httpd had done it.
+pub fn decoded(path: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut at = 0;
+    while let Some(&byte) = path.get(at) {
+        match (byte, digit(path.get(at + 1)), digit(path.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high << 4 | low) as u8);
+                at += 3;
+            }
+            _ => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    decoded
 }
 
 /// A name with every byte outside printable ASCII, and every quote, as `%XX`.
@@ -178,6 +204,25 @@ mod tests {
             "limitipconn(101): client 127.0.0.2 refused: too many connections from this host: 4/3, \
              rule MaxConnPerIP@/hoge, vhost localhost:8080, uri \"/hoge/x\""
         );
+    }
+
+    #[test]
+    fn a_long_path_is_cut_and_the_quotes_still_end_there() {
+        let line = refusal("r", "v", &[b'x'; 3000]);
+        assert!(line.ends_with("xxx...\""), "{line}");
+        assert!(refusal("r", "v", &[1; 8000]).len() < 4000);
+    }
+
+    #[test]
+    fn a_path_is_decoded_once() {
+        for (path, expected) in [
+            ("/a%20b%2541", "/a b%41"),
+            ("/%", "/%"),
+            ("/%4", "/%4"),
+            ("/%zz%7E", "/%zz~"),
+        ] {
+            assert_eq!(super::decoded(path.as_bytes()), expected.as_bytes());
+        }
     }
 
     #[test]
