@@ -26,7 +26,16 @@ pub enum Counter {
     ReapedReleasing,
     /// Leases of dead children found RELEASED.
     ReapedReleased,
+    /// Requests that an exemption spared.
+    Exempt,
+    /// Refusals that got no line in the log, told or not yet.
+    LeftOut,
+    /// Audits, whatever they found.
+    Audits,
 }
+
+/// One more than the last.
+const COUNTERS: usize = Counter::Audits as usize + 1;
 
 /// The first words of the segment.
 #[repr(C, align(64))]
@@ -40,7 +49,11 @@ pub struct Header {
     pub size: [AtomicU32; 4],
     pub secret: [AtomicU64; 2],
     pub flags: AtomicU32,
-    counters: [AtomicU64; 8],
+    counters: [AtomicU64; COUNTERS],
+    /// Lines about refusals in the current second; see [`Flood`](super::Flood).
+    pub lines: AtomicU64,
+    /// Refusals left out of the log that nobody has told yet.
+    pub untold: AtomicU64,
 }
 
 /// The counters, for those who have no business with the rest of the header.

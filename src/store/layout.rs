@@ -7,6 +7,7 @@ use std::mem::{align_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::cell::{Cell, MAX_CELLS, MAX_LEASES};
+use super::flood;
 use super::header::Header;
 use super::identity::Seat;
 use super::ledger::Record;
@@ -24,7 +25,7 @@ pub const TAGS: usize = 8;
 pub const LINE: usize = 8;
 
 /// Raised whenever a word of the segment changes its meaning.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// A cache line in bytes: no two regions share one.
 const ALIGN: u64 = 64;
 
@@ -69,6 +70,7 @@ pub struct Layout {
     pub tags: Region,
     pub seats: Region,
     pub records: Region,
+    pub flood: Region,
     pub len: usize,
     pub hash: u64,
 }
@@ -117,6 +119,7 @@ impl Layout {
         let tags = array!(AtomicU64, slots.div_ceil(TAGS * LINE) * LINE);
         let seats = array!(Seat, slots);
         let records = array!(Record, size.rules as usize);
+        let flood = array!(AtomicU64, flood::WORDS);
         let len = usize::try_from(end)
             .ok()
             .filter(|len| isize::try_from(*len).is_ok())?;
@@ -130,6 +133,7 @@ impl Layout {
             tags,
             seats,
             records,
+            flood,
             len,
             hash: hash.0,
         })

@@ -12,6 +12,8 @@ mod cell;
 #[forbid(unsafe_code)]
 mod count;
 #[forbid(unsafe_code)]
+mod flood;
+#[forbid(unsafe_code)]
 mod header;
 #[forbid(unsafe_code)]
 mod holder;
@@ -36,6 +38,7 @@ mod step;
 #[forbid(unsafe_code)]
 mod table;
 
+pub use flood::Flood;
 pub use header::Counter;
 pub use holder::{Acquired, Holder, Lease};
 pub use identity::Identity;

@@ -65,6 +65,12 @@ pub struct Reading {
     pub untracked: u64,
     /// Keys that made room for others.
     pub evictions: u64,
+    /// Requests that an exemption spared.
+    pub exempt: u64,
+    /// Refusals that got no line in the log, told or not yet.
+    pub left_out: u64,
+    /// Audits, whatever they found.
+    pub audits: u64,
     /// Counts that an audit found wrong.
     pub audit_mismatches: u64,
     /// Faults that were caught.
@@ -83,6 +89,9 @@ pub fn read(segment: &Segment) -> Reading {
         rules: segment.ledger().iter().collect(),
         untracked: segment.read(Counter::Untracked),
         evictions: segment.read(Counter::Evictions),
+        exempt: segment.read(Counter::Exempt),
+        left_out: segment.read(Counter::LeftOut),
+        audits: segment.read(Counter::Audits),
         audit_mismatches: segment.read(Counter::AuditMismatches),
         faults: segment.read(Counter::Faults),
         reaped: Reaped {

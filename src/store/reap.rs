@@ -91,7 +91,7 @@ pub fn reconcile(segment: &Segment, alive: impl Fn(u32) -> bool) -> Reaped {
 }
 
 /// Recounts every cell from its leases, and says how many do not agree. Never
-/// writes a count; adds to [`Counter::AuditMismatches`].
+/// writes a count; adds to [`Counter::Audits`] and [`Counter::AuditMismatches`].
 ///
 /// Invariant 3: count = leases HELD, and PENDING that happened, and RELEASING
 /// that did not happen yet. Cells that changed during the recount are left out:
@@ -146,5 +146,7 @@ pub fn audit(segment: &Segment) -> u32 {
     if mismatches != 0 {
         segment.add(Counter::AuditMismatches, u64::from(mismatches));
     }
+    // Last: whoever waits for an audit sees what it found.
+    segment.add(Counter::Audits, 1);
     mismatches
 }

@@ -17,6 +17,7 @@ use std::{error, fmt, io};
 use memmap2::MmapOptions;
 
 use super::cell::Cell;
+use super::flood::{self, Flood};
 use super::header::{Counter, Header, MAGIC, Tally};
 use super::identity::{Identity, Seat};
 use super::layout::{Layout, Region, Size};
@@ -68,6 +69,7 @@ pub struct Segment {
     tags: &'static [AtomicU64],
     seats: &'static [Seat],
     records: &'static [Record],
+    flood: &'static [AtomicU64; flood::WORDS],
 }
 
 // SAFETY: `base` is only copied into Parts, never read through; all other fields
@@ -223,6 +225,7 @@ impl Segment {
             tags: array!(tags),
             seats: array!(seats),
             records: array!(records),
+            flood: array!(flood).first_chunk().ok_or(SegmentError::Length)?,
         })
     }
 
@@ -257,12 +260,8 @@ impl Segment {
         self.header.flags.fetch_or(bits, Relaxed);
     }
 
-    /// Sets all bits at once.
-    pub fn set_flags(&self, bits: u32) {
-        self.header.flags.store(bits, Relaxed);
-    }
-
-    /// Adds to a counter. The store keeps its own; callers add [`Counter::Faults`].
+    /// Adds to a counter. The store keeps its own; callers add
+    /// [`Counter::Faults`] and [`Counter::Exempt`].
     pub fn add(&self, counter: Counter, number: u64) {
         self.table.tally.add(counter, number);
     }
@@ -280,6 +279,11 @@ impl Segment {
     /// The rules' own counters.
     pub fn ledger(&self) -> Ledger {
         Ledger::new(self.records)
+    }
+
+    /// What decides which refusals get a line in the log.
+    pub fn flood(&self) -> Flood {
+        Flood::new(self.header, self.flood)
     }
 }
 

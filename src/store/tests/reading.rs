@@ -77,4 +77,5 @@ fn an_audit_finds_a_planted_mismatch_and_leaves_it() {
     cell.state.store(state.up(63, 9).0, SeqCst);
     assert_eq!(audit(&segment), 1);
     assert_eq!(segment.read(Counter::AuditMismatches), 3);
+    assert_eq!(read(&segment).audits, 5);
 }
