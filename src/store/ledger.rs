@@ -24,6 +24,7 @@ pub struct Record {
     meta: AtomicU64,
     passed: AtomicU64,
     refused: AtomicU64,
+    refused_dry_run: AtomicU64,
     generation: AtomicU32,
     /// 1 once the texts are whole.
     ready: AtomicU32,
@@ -53,6 +54,8 @@ pub struct RuleRecord {
     pub passed: u64,
     /// Requests that it refused.
     pub refused: u64,
+    /// Requests that it would have refused, were it not a dry run.
+    pub refused_dry_run: u64,
     /// What the last [`Ledger::touch`] said.
     pub generation: u32,
 }
@@ -138,6 +141,14 @@ impl Ledger {
         }
     }
 
+    /// Counts a request that the rule would have refused, were it not a dry run.
+    #[inline]
+    pub fn refused_dry_run(&self, index: RecordIndex) {
+        if let Some(record) = self.records.get(index.0 as usize) {
+            record.refused_dry_run.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Notes in which generation of the configuration the rule was last seen.
     pub fn touch(&self, index: RecordIndex, generation: u32) {
         if let Some(record) = self.records.get(index.0 as usize) {
@@ -163,6 +174,7 @@ impl Ledger {
                 .map(|length| read_text(&record.vhost, length)),
             passed: record.passed.load(Relaxed),
             refused: record.refused.load(Relaxed),
+            refused_dry_run: record.refused_dry_run.load(Relaxed),
             generation: record.generation.load(Relaxed),
         })
     }

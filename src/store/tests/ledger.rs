@@ -25,6 +25,9 @@ fn a_rule_is_found_again_by_its_id_and_keeps_its_counters() {
     ledger.passed(hoge);
     ledger.passed(hoge);
     ledger.refused(fuga);
+    for _ in 0..3 {
+        ledger.refused_dry_run(fuga);
+    }
     // As after a reload with another number: an old child goes on saying the old
     // one, and that it saw the rule in the old generation.
     assert_eq!(
@@ -53,6 +56,7 @@ fn a_rule_is_found_again_by_its_id_and_keeps_its_counters() {
     );
     assert_eq!(first.generation, 2);
     assert_eq!((second.id, second.passed, second.refused), (id(2), 0, 1));
+    assert_eq!((first.refused_dry_run, second.refused_dry_run), (0, 3));
     assert_eq!(second.vhost.as_deref(), Some("localhost:8080"));
     assert_eq!(read(&segment).rules.len(), 2);
 }
