@@ -8,7 +8,8 @@ use super::rules::Placed;
 use super::trip::Trip;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
-use crate::report::message::{Refusal, decoded};
+use crate::report::printable::decoded;
+use crate::report::refusal::{Asked, Refusal, Verdict};
 use crate::sys;
 
 /// When a client may try again: a place can become free at any time.
@@ -65,14 +66,18 @@ fn tell(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, l
     };
     let refusal = Refusal {
         client: trip.client.address,
+        verdict: Verdict::Refused,
         count: stands,
         limit: limit.into(),
         rule: rule.name,
-        vhost: request
-            .server()
-            .config(MODULE)
-            .map_or("-", |site| site.label.get()),
-        uri: &path,
+        asked: Some(Asked {
+            vhost: request
+                .server()
+                .config(MODULE)
+                .map_or("-", |site| site.label.get()),
+            uri: &path,
+        }),
+        left_out: 0,
     };
     log::request(MODULE, LogLevel::Warning, request, &refusal.to_string());
 }

@@ -11,7 +11,7 @@ use crate::limit::key::CountId;
 use crate::limit::mime::Filter;
 use crate::limit::policy;
 use crate::limit::rule::Defaults;
-use crate::report::message::printable;
+use crate::report::printable::printable;
 
 /// The rules, type lists and settings of one level.
 #[derive(Clone, Copy, Default)]

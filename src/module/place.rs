@@ -6,7 +6,7 @@
 use crate::httpd::command::Command;
 use crate::httpd::tree::Node;
 use crate::limit::arguments;
-use crate::report::message::printable;
+use crate::report::printable::printable;
 
 /// The name of the place where a directive stands.
 pub fn name(command: Command<'_>) -> String {

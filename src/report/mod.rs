@@ -7,4 +7,6 @@
 
 pub mod json;
 pub mod message;
+pub mod printable;
+pub mod refusal;
 pub mod snapshot;
