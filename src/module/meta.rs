@@ -9,6 +9,8 @@ pub struct Meta {
     pub limit: u16,
     /// What it counts.
     pub meaning: Meaning,
+    /// From how many percent of busy workers on it refuses, 1..=100; None: always.
+    pub busy: Option<u8>,
 }
 
 const SCOPES: [Scope; 3] = [Scope::Server, Scope::Vhost, Scope::Location];
@@ -23,6 +25,7 @@ impl Meta {
         Meta {
             limit: terms.limit.unwrap_or(0),
             meaning,
+            busy: None,
         }
     }
 
@@ -32,15 +35,17 @@ impl Meta {
         u64::from(self.limit)
             | (self.meaning.scope as u64) << 16
             | (self.meaning.count as u64) << 24
+            | u64::from(self.busy.unwrap_or(0)) << 32
     }
 
     /// What the word says; None for [`Meta::WIDE`].
     pub fn unpack(word: u64) -> Option<Meta> {
         let scope = *SCOPES.get((word >> 16 & 0xff) as usize)?;
-        let count = *COUNTS.get((word >> 24) as usize)?;
+        let count = *COUNTS.get((word >> 24 & 0xff) as usize)?;
         Some(Meta {
             limit: word as u16,
             meaning: Meaning { scope, count },
+            busy: Some((word >> 32) as u8).filter(|percent| *percent != 0),
         })
     }
 }
@@ -54,11 +59,14 @@ mod tests {
         for scope in SCOPES {
             for count in COUNTS {
                 for limit in [0, 1, u16::MAX] {
-                    let meta = Meta {
-                        limit,
-                        meaning: Meaning { scope, count },
-                    };
-                    assert_eq!(Meta::unpack(meta.pack()), Some(meta));
+                    for busy in [None, Some(1), Some(100)] {
+                        let meta = Meta {
+                            limit,
+                            meaning: Meaning { scope, count },
+                            busy,
+                        };
+                        assert_eq!(Meta::unpack(meta.pack()), Some(meta));
+                    }
                 }
             }
         }

@@ -65,15 +65,21 @@ fn snapshot(running: Running) -> Snapshot {
         .iter()
         .filter(|rule| rule.generation == running.runtime.generation);
     let rules = current.filter_map(|rule| {
-        let Meta { limit, meaning } = Meta::unpack(rule.meta)?;
+        let Meta {
+            limit,
+            meaning,
+            busy,
+        } = Meta::unpack(rule.meta)?;
         Some(RuleRow {
             rule: rule.name.clone(),
             vhost: rule.vhost.clone(),
             limit: limit.into(),
             scope: meaning.scope.word().into(),
             count: meaning.count.word().into(),
+            busy,
             passed: rule.passed,
             refused: rule.refused,
+            refused_dry_run: rule.refused_dry_run,
         })
     });
     Snapshot {
@@ -99,6 +105,9 @@ fn snapshot(running: Running) -> Snapshot {
         },
         evictions: reading.evictions,
         untracked: reading.untracked,
+        exempt: reading.exempt,
+        log_lines_left_out: reading.left_out,
+        audits: reading.audits,
         audit_mismatches: reading.audit_mismatches,
         faults: reading.faults,
         reaped: Reaped {

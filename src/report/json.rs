@@ -25,8 +25,10 @@ mod tests {
                 limit: 3,
                 scope: "location".into(),
                 count: "requests".into(),
+                busy: Some(90),
                 passed: 12,
                 refused: 1,
+                refused_dry_run: 2,
             }],
             counts: vec![CountRow {
                 rule: "MaxConnPerIP@/hoge".into(),
@@ -44,6 +46,9 @@ mod tests {
                 used: 1,
                 held: 1,
             },
+            exempt: 8,
+            log_lines_left_out: 9,
+            audits: 10,
             reaped: Reaped {
                 pending: 4,
                 held: 5,
@@ -59,12 +64,13 @@ mod tests {
         let expected = concat!(
             r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","pool":{"busy":2,"idle":8},"#,
             r#""rules":[{"rule":"MaxConnPerIP@/hoge","vhost":null,"limit":3,"scope":"location","#,
-            r#""count":"requests","passed":12,"refused":1}],"#,
+            r#""count":"requests","busy":90,"passed":12,"refused":1,"refused_dry_run":2}],"#,
             r#""counts":[{"rule":"MaxConnPerIP@/hoge","vhost":"localhost:8080","key":"127.0.0.2","#,
             r#""count":3}],"#,
             r#""leases":{"capacity":65536,"pending":0,"held":3,"releasing":0,"released":0},"#,
             r#""keys":{"capacity":65536,"used":1,"held":1},"#,
-            r#""evictions":0,"untracked":0,"audit_mismatches":0,"faults":0,"#,
+            r#""evictions":0,"untracked":0,"exempt":8,"log_lines_left_out":9,"audits":10,"#,
+            r#""audit_mismatches":0,"faults":0,"#,
             r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7}}"#,
         );
         assert_eq!(json(&busy()), expected);

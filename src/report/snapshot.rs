@@ -29,6 +29,12 @@ pub struct Snapshot {
     /// Requests admitted without being counted, since start: no lease was
     /// free, or no key could make room.
     pub untracked: u64,
+    /// Requests that an exemption spared, since start.
+    pub exempt: u64,
+    /// Refusals, dry or not, that have no line of their own in the log, since start.
+    pub log_lines_left_out: u64,
+    /// How often the counts were compared with the leases, since start.
+    pub audits: u64,
     /// Audits, since start, in which a count was not the sum of its leases.
     pub audit_mismatches: u64,
     /// Faults of the module itself that were caught, since start.
@@ -59,10 +65,14 @@ pub struct RuleRow {
     pub scope: String,
     /// `workers` or `requests`.
     pub count: String,
+    /// From how many percent of busy workers on it refuses, 1..=100; none: always.
+    pub busy: Option<u8>,
     /// Requests that it let through, since start.
     pub passed: u64,
     /// Requests that it refused, since start.
     pub refused: u64,
+    /// Requests that it would have refused, were it not a dry run, since start.
+    pub refused_dry_run: u64,
 }
 
 /// One client's requests in flight in one count.
