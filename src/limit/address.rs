@@ -69,9 +69,14 @@ impl Address {
         } else {
             prefix.v6 as u32
         };
-        match keep {
+        self.leading(keep)
+    }
+
+    /// The leading bits, counted from the start of all 128; the others are zero.
+    pub(super) const fn leading(self, bits: u32) -> Self {
+        match bits {
             0 => Address([0, 0]),
-            1..128 => Address::from_bits(self.bits() & (u128::MAX << (128 - keep))),
+            1..128 => Address::from_bits(self.bits() & (u128::MAX << (128 - bits))),
             _ => self,
         }
     }

@@ -9,6 +9,7 @@ pub mod arguments;
 pub mod concurrency;
 pub mod key;
 pub mod mime;
+pub mod network;
 pub mod policy;
 pub mod rule;
 pub mod syntax;
