@@ -14,3 +14,4 @@ pub mod network;
 pub mod policy;
 pub mod rule;
 pub mod syntax;
+pub mod units;
