@@ -54,6 +54,38 @@ pub struct Header {
     pub lines: AtomicU64,
     /// Refusals left out of the log that nobody has told yet.
     pub untold: AtomicU64,
+    /// When each kind of hourly line was written last, plus 1; 0 for never.
+    pub hourly: [AtomicU32; HOURLY],
+    /// See [`Majority`](super::Majority).
+    pub majority: AtomicU64,
+}
+
+/// What is told once an hour at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hourly {
+    /// A trusted proxy's header that is no address.
+    Unreadable,
+    /// All clients behind one address.
+    SharedAddress,
+    /// An expression that fails.
+    ExpressionFailed,
+}
+
+const HOURLY: usize = 3;
+const HOUR: u32 = 3600;
+
+impl Header {
+    /// Whether nobody has told this in the last hour; who hears yes tells it. `now` is
+    /// in seconds of a clock that does not go back.
+    pub fn is_first_this_hour(&self, about: Hourly, now: u32) -> bool {
+        let word = &self.hourly[about as usize];
+        let last = word.load(Relaxed);
+        let is_due = last == 0 || now.wrapping_sub(last - 1) >= HOUR;
+        is_due
+            && word
+                .compare_exchange(last, now.wrapping_add(1), Relaxed, Relaxed)
+                .is_ok()
+    }
 }
 
 /// The counters, for those who have no business with the rest of the header.

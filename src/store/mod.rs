@@ -26,6 +26,8 @@ mod lease;
 #[forbid(unsafe_code)]
 mod ledger;
 mod lock;
+#[forbid(unsafe_code)]
+mod majority;
 #[cfg(test)]
 mod memory;
 #[forbid(unsafe_code)]
@@ -39,12 +41,13 @@ mod step;
 mod table;
 
 pub use flood::Flood;
-pub use header::Counter;
+pub use header::{Counter, Hourly};
 pub use holder::{Acquired, Holder, Lease};
 pub use identity::Identity;
 pub use layout::Size;
 pub use lease::LeaseIndex;
 pub use ledger::{Ledger, RecordIndex, RuleRecord};
+pub use majority::Majority;
 pub use reading::{KeyCount, KeyTally, LeaseTally, Reading, read};
 pub use reap::{Reaped, audit, reap, reconcile};
 pub use segment::{Parts, Segment, SegmentError};

@@ -18,11 +18,12 @@ use memmap2::MmapOptions;
 
 use super::cell::Cell;
 use super::flood::{self, Flood};
-use super::header::{Counter, Header, MAGIC, Tally};
+use super::header::{Counter, Header, Hourly, MAGIC, Tally};
 use super::identity::{Identity, Seat};
 use super::layout::{Layout, Region, Size};
 use super::ledger::{Ledger, Record};
 use super::lock::Lock;
+use super::majority::Majority;
 use super::table::Table;
 use crate::limit::key::Secret;
 
@@ -274,6 +275,17 @@ impl Segment {
     /// Who sits in which scoreboard slot.
     pub fn identity(&self) -> Identity<'static> {
         Identity::new(self.tags, self.seats)
+    }
+
+    /// Whether nobody has told this in the last hour; who hears yes tells it. `now` is
+    /// in seconds of a clock that does not go back.
+    pub fn is_first_this_hour(&self, about: Hourly, now: u32) -> bool {
+        self.header.is_first_this_hour(about, now)
+    }
+
+    /// Whether nearly all requests come from one proxy.
+    pub fn majority(&self) -> Majority {
+        Majority::new(&self.header.majority)
     }
 
     /// The rules' own counters.
