@@ -17,10 +17,12 @@ mod httpd {
 
     const FUNCTIONS: &[&str] = &[
         "ap_check_cmd_context",
+        "ap_expr_(exec|parse_cmd_mi)",
         "ap_get_scoreboard_worker",
         "ap_get_scoreboard_worker_from_indexes",
         "ap_get_server_description",
         "ap_find_linked_module",
+        "ap_get_(conn|request)_module_loglevel",
         "ap_hook_.*",
         "ap_log_(error|rerror|cerror)_",
         "ap_mpm_query",
@@ -28,13 +30,20 @@ mod httpd {
         "ap_rwrite",
         "ap_set_content_type",
         "ap_state_query",
+        "apr_os_sock_get",
         "apr_palloc",
         "apr_pool_cleanup_(null|register)",
         "apr_pool_userdata_(get|setn)",
-        "apr_table_(get|set)",
+        "apr_table_(get|merge|set)",
+        "apr_time_now",
     ];
     const TYPES: &[&str] = &[
+        "ap_conn_keepalive_e",
         "ap_directive_t",
+        "ap_expr_info_t",
+        "ap_filter_rec_t",
+        "ap_filter_t",
+        "ap_listen_rec",
         "apr_sockaddr_t",
         "cmd_parms",
         "command_rec",
@@ -61,7 +70,9 @@ mod httpd {
         "RSRC_CONF",
         "SERVER_(DEAD|STARTING|READY|BUSY_.*|CLOSING|GRACEFUL|IDLE_KILL)",
         "M_OPTIONS",
+        "AP_EXPR_FLAG_DONT_VARY",
         "ap_conftree",
+        "ap_listeners",
         "limitipconn_layout",
     ];
 

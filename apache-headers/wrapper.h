@@ -1,6 +1,8 @@
 /* The httpd headers that the bindings are made from. They are found through
  * apxs; none is copied into this project. */
 #include "httpd.h"
+#include "ap_expr.h"
+#include "ap_listen.h"
 #include "http_config.h"
 #include "http_connection.h"
 #include "http_core.h"
@@ -12,5 +14,7 @@
 #include "ap_mpm.h"
 #include "mpm_common.h"
 #include "scoreboard.h"
+#include "apr_portable.h"
 #include "apr_strings.h"
+#include "util_filter.h"
 #include "shim.h"

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::boundary::guard;
+use super::expression::Expression;
 use super::pool::Pool;
 use super::record::{Module, Slots};
 use super::server::{Server, text};
@@ -30,6 +31,8 @@ pub struct Row {
 pub enum Context {
     /// The main server only.
     Main,
+    /// The main server and virtual hosts.
+    Server,
     /// Servers and sections.
     Sections,
     /// Those and .htaccess files under `AllowOverride Limit`.
@@ -82,7 +85,7 @@ impl<const ROWS: usize> Table<ROWS> {
 impl Context {
     const fn overrides(self) -> c_int {
         match self {
-            Context::Main => sys::RSRC_CONF as c_int,
+            Context::Main | Context::Server => sys::RSRC_CONF as c_int,
             Context::Sections => (sys::RSRC_CONF | sys::ACCESS_CONF) as c_int,
             Context::Htaccess => (sys::RSRC_CONF | sys::ACCESS_CONF | sys::OR_LIMIT) as c_int,
         }
@@ -175,6 +178,16 @@ impl<'c> Command<'c> {
     /// Whether `<Limit>` or `<LimitExcept>` names methods around it.
     pub fn is_limited_to_methods(&self) -> bool {
         self.parms().limited != -1
+    }
+
+    /// An expression of httpd's in the arguments; `Err` is what is wrong with it.
+    pub fn expression(
+        &self,
+        text: &str,
+        module: &Module<impl Slots>,
+    ) -> Result<Expression<'c>, String> {
+        // SAFETY: httpd passed these parameters; both are live.
+        unsafe { Expression::parse(self.parameters, self.pool(), text, module.index()) }
     }
 
     /// The directive in the tree.

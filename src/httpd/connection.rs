@@ -1,5 +1,6 @@
 //! A `conn_rec`: one client connection, or one stream of an HTTP/2 connection.
 
+use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ptr::NonNull;
@@ -7,6 +8,7 @@ use std::ptr::NonNull;
 use super::pool::Pool;
 use super::record::{Module, Slots};
 use super::scoreboard::{Scoreboard, Slot};
+use super::server::Server;
 use crate::sys;
 
 /// A connection that lives at least for `'c`.
@@ -21,6 +23,10 @@ impl<'c> Connection<'c> {
             NonNull::new(connection).expect("httpd never passes a null connection"),
             PhantomData,
         )
+    }
+
+    pub(super) fn as_ptr(self) -> *mut sys::conn_rec {
+        self.rec()
     }
 
     fn rec(self) -> *mut sys::conn_rec {
@@ -39,10 +45,103 @@ impl<'c> Connection<'c> {
         !unsafe { (*self.rec()).master }.is_null()
     }
 
+    /// The connection that this stream belongs to; None for one that is none.
+    pub fn master(self) -> Option<Connection<'c>> {
+        // SAFETY: live for 'c, and a master outlives its streams.
+        NonNull::new(unsafe { (*self.rec()).master }).map(|master| Connection(master, PhantomData))
+    }
+
     /// Whether httpd opened the connection itself, as a proxy does.
     pub fn is_outgoing(self) -> bool {
         // SAFETY: live for 'c.
         unsafe { (*self.rec()).outgoing != 0 }
+    }
+
+    /// Whether it came in at one of httpd's own ports. What mod_proxy_connect and
+    /// mod_proxy_ftp open did not, although it looks like the client's otherwise.
+    pub fn came_to_a_listener(self) -> bool {
+        // SAFETY: live for 'c, and so is its local_addr; the list of listeners is made
+        // before children are, and ends with null.
+        unsafe {
+            let Some(local) = (*self.rec()).local_addr.as_ref() else {
+                return true;
+            };
+            let mut listener = sys::ap_listeners.as_ref();
+            while let Some(listens) = listener {
+                match listens.bind_addr.as_ref() {
+                    // A socket that is no IP socket has no port to compare.
+                    None => return true,
+                    Some(bound) if bound.port == local.port => return true,
+                    Some(_) => listener = listens.next.as_ref(),
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether mod_remoteip waits for a PROXY protocol header on it; known once
+    /// mod_remoteip's own hook has run.
+    pub fn awaits_proxy_header(self) -> bool {
+        const NAME: &CStr = c"remoteip_input";
+        // SAFETY: the filters live as long as the connection and their records for
+        // good; names are NUL-terminated.
+        unsafe {
+            let mut filter = (*self.rec()).input_filters.as_ref();
+            while let Some(this) = filter {
+                let record = this.frec.as_ref();
+                if record.is_some_and(|record| {
+                    !record.name.is_null()
+                        && CStr::from_ptr(record.name)
+                            .to_bytes()
+                            .eq_ignore_ascii_case(NAME.to_bytes())
+                }) {
+                    return true;
+                }
+                filter = this.next.as_ref();
+            }
+        }
+        false
+    }
+
+    /// Whether httpd opened it to wake a worker: it comes from here, and its first
+    /// bytes are those that httpd sends then. Nothing is read from the socket.
+    ///
+    /// # Safety
+    /// `socket` is the live apr_socket_t of this connection, as pre_connection gets it.
+    pub unsafe fn is_dummy(self, socket: *mut c_void) -> bool {
+        // To a TLS port httpd sends an alert instead of a request.
+        const REQUEST: &[u8] = b"OPTIONS * HTTP/1.0\r\nUser-Agent: ";
+        const ALERT: &[u8] = b"\x15\x03\x01\x00\x02\x01\x00";
+        if !self.is_from_here() {
+            return false;
+        }
+        let mut fd = -1;
+        let mut bytes = [0u8; REQUEST.len()];
+        // SAFETY: the socket is live, by the contract; recv writes into `bytes` only.
+        let length = unsafe {
+            if sys::apr_os_sock_get(&mut fd, socket.cast()) != 0 {
+                return false;
+            }
+            let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+            libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), flags)
+        };
+        let seen = &bytes[..usize::try_from(length).unwrap_or(0)];
+        seen == REQUEST || seen == ALERT
+    }
+
+    /// The server whose address it came to.
+    pub fn base_server(self) -> Option<Server<'c>> {
+        // SAFETY: live for 'c; the configuration outlives its connections.
+        unsafe {
+            let server = (*self.rec()).base_server;
+            (!server.is_null()).then(|| Server::from_raw(server))
+        }
+    }
+
+    /// Lets the connection end after the response that is being made.
+    pub fn close_after_response(self) {
+        // SAFETY: live for 'c; the thread that carries the connection calls.
+        unsafe { (*self.rec()).keepalive = sys::ap_conn_keepalive_e_AP_CONN_CLOSE };
     }
 
     /// The TCP peer.

@@ -3,25 +3,48 @@
 
 use std::ffi::{CStr, CString, c_int};
 
+use super::connection::Connection;
 use super::record::{Module, Slots};
 use super::request::Request;
 use super::server::Server;
 use crate::sys;
 
-/// The levels that we use.
+/// A level of the error log.
 #[derive(Clone, Copy)]
-#[repr(i32)]
-pub enum LogLevel {
+pub struct LogLevel(c_int);
+
+impl LogLevel {
     /// Refuses to start.
-    Emergency = sys::APLOG_EMERG,
+    pub const EMERGENCY: LogLevel = LogLevel(sys::APLOG_EMERG);
     /// A fault.
-    Error = sys::APLOG_ERR,
+    pub const ERROR: LogLevel = LogLevel(sys::APLOG_ERR);
     /// An administrator should look.
-    Warning = sys::APLOG_WARNING,
+    pub const WARNING: LogLevel = LogLevel(sys::APLOG_WARNING);
     /// Worth knowing at each start.
-    Notice = sys::APLOG_NOTICE,
+    pub const NOTICE: LogLevel = LogLevel(sys::APLOG_NOTICE);
     /// Worth knowing when one looks for it.
-    Info = sys::APLOG_INFO,
+    pub const INFO: LogLevel = LogLevel(sys::APLOG_INFO);
+
+    /// The level with httpd's own number: 0 (`emerg`) to 15 (`trace8`).
+    pub fn numbered(number: u8) -> LogLevel {
+        LogLevel(number.into())
+    }
+}
+
+/// Whether a line about this request at this level would be written.
+pub fn shows<S: Slots>(module: &Module<S>, level: LogLevel, request: Request<'_>) -> bool {
+    // SAFETY: the request is live.
+    level.0 <= unsafe { sys::ap_get_request_module_loglevel(request.as_ptr(), module.index()) }
+}
+
+/// Whether a line about this connection at this level would be written.
+pub fn shows_connection<S: Slots>(
+    module: &Module<S>,
+    level: LogLevel,
+    connection: Connection<'_>,
+) -> bool {
+    // SAFETY: the connection is live.
+    level.0 <= unsafe { sys::ap_get_conn_module_loglevel(connection.as_ptr(), module.index()) }
 }
 
 /// httpd shows file and line at its debug levels only, and then these serve.
@@ -37,7 +60,7 @@ pub fn request<S: Slots>(module: &Module<S>, level: LogLevel, request: Request<'
             FILE.as_ptr(),
             line!() as c_int,
             module.index(),
-            level as c_int,
+            level.0,
             0,
             request.as_ptr(),
             TEXT.as_ptr(),
@@ -46,19 +69,37 @@ pub fn request<S: Slots>(module: &Module<S>, level: LogLevel, request: Request<'
     }
 }
 
+/// A line about a connection.
+pub fn connection<S: Slots>(
+    module: &Module<S>,
+    level: LogLevel,
+    connection: Connection<'_>,
+    text: &str,
+) {
+    let text = connection.pool().c_text(text);
+    // SAFETY: the connection is live; %s takes the one NUL-terminated argument.
+    unsafe {
+        sys::ap_log_cerror_(
+            FILE.as_ptr(),
+            line!() as c_int,
+            module.index(),
+            level.0,
+            0,
+            connection.as_ptr(),
+            TEXT.as_ptr(),
+            text,
+        );
+    }
+}
+
 /// A line about a server, or about the whole httpd.
 pub fn server<S: Slots>(module: &Module<S>, level: LogLevel, about: Server<'_>, text: &str) {
-    line(module, level as c_int, about, text);
+    line(module, level.0, about, text);
 }
 
 /// A line on the console: for `-t` and for a start that ends before a log is open.
 pub fn startup<S: Slots>(module: &Module<S>, level: LogLevel, about: Server<'_>, text: &str) {
-    line(
-        module,
-        level as c_int | sys::APLOG_STARTUP as c_int,
-        about,
-        text,
-    );
+    line(module, level.0 | sys::APLOG_STARTUP as c_int, about, text);
 }
 
 fn line<S: Slots>(module: &Module<S>, level: c_int, about: Server<'_>, text: &str) {

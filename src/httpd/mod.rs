@@ -5,6 +5,7 @@
 pub mod boundary;
 pub mod command;
 pub mod connection;
+pub mod expression;
 pub mod layout;
 pub mod log;
 pub mod pool;

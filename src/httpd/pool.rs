@@ -94,6 +94,12 @@ impl<'p> Pool<'p> {
         self.slice(bytes).as_ptr().cast()
     }
 
+    /// As [`Pool::c_text`], with its length known.
+    pub fn c_str(self, text: &str) -> &'p CStr {
+        // SAFETY: c_text ends with a NUL and lives as long as the pool.
+        unsafe { CStr::from_ptr(self.c_text(text)) }
+    }
+
     /// Lets `data` do its duty when the pool is cleared; not when the process is a copy
     /// that is about to become a CGI script, however its copy of the pool ends.
     pub fn on_clear<T: OnClear>(self, data: &'p T) {

@@ -177,6 +177,35 @@ impl<'r> Request<'r> {
         unsafe { text(sys::apr_table_get((*self.rec()).headers_in, name.as_ptr())) }
     }
 
+    /// A header that the client sent, whatever its bytes.
+    pub fn raw_header_in(self, name: &CStr) -> Option<&'r [u8]> {
+        // SAFETY: the table lives as long as the request; its values are NUL-terminated.
+        unsafe {
+            let value = sys::apr_table_get((*self.rec()).headers_in, name.as_ptr());
+            (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
+        }
+    }
+
+    /// Whether a body comes with it, as its headers say.
+    pub fn announces_body(self) -> bool {
+        let length = self.raw_header_in(c"Content-Length");
+        length.is_some_and(|length| length != b"0")
+            || self.raw_header_in(c"Transfer-Encoding").is_some()
+    }
+
+    /// The method as the client wrote it.
+    pub fn method(self) -> &'r [u8] {
+        // SAFETY: null or NUL-terminated, and lives as long as the request.
+        unsafe {
+            let method = (*self.rec()).method;
+            if method.is_null() {
+                &[]
+            } else {
+                CStr::from_ptr(method).to_bytes()
+            }
+        }
+    }
+
     /// Sets a variable for CGI, logs and expressions.
     pub fn set_variable(self, name: &CStr, value: &str) {
         let value = self.pool().c_text(value);
@@ -185,9 +214,17 @@ impl<'r> Request<'r> {
     }
 
     /// Sets a header that goes out with errors too.
-    pub fn set_error_header(self, name: &CStr, value: &CStr) {
+    pub fn set_error_header(self, name: &CStr, value: &str) {
+        let value = self.pool().c_text(value);
         // SAFETY: apr_table_set copies both.
-        unsafe { sys::apr_table_set((*self.rec()).err_headers_out, name.as_ptr(), value.as_ptr()) };
+        unsafe { sys::apr_table_set((*self.rec()).err_headers_out, name.as_ptr(), value) };
+    }
+
+    /// Adds to a header that goes out with errors too; several values become a list.
+    pub fn add_error_header(self, name: &CStr, value: &str) {
+        let value = self.pool().c_text(value);
+        // SAFETY: apr_table_merge copies name and value.
+        unsafe { sys::apr_table_merge((*self.rec()).err_headers_out, name.as_ptr(), value) };
     }
 
     /// Sets a header of the response.

@@ -11,6 +11,29 @@ pub fn is_dry_pass() -> bool {
     unsafe { sys::ap_state_query(sys::AP_SQ_MAIN_STATE) == sys::AP_SQ_MS_CREATE_PRE_CONFIG }
 }
 
+/// The wall clock in seconds, as requests are stamped with it.
+pub fn seconds() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    (unsafe { sys::apr_time_now() } / 1_000_000) as u32
+}
+
+/// Seconds since the machine was started; never goes back.
+pub fn seconds_up() -> u32 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes one timespec; this clock is there on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    time.tv_sec as u32
+}
+
+/// MaxRequestWorkers: how many workers there can be at once.
+pub fn max_request_workers() -> u32 {
+    // Threads of a child: prefork says 0 or 1.
+    ask_mpm(sys::AP_MPMQ_MAX_DAEMONS).saturating_mul(ask_mpm(sys::AP_MPMQ_MAX_THREADS))
+}
+
 /// The most children and threads a child that the scoreboard has room for.
 pub fn most_workers() -> (u32, u32) {
     (
