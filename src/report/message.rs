@@ -27,6 +27,8 @@ pub enum Id {
     ErrorDocumentUrl = 207,
     /// `CacheQuickHandler` above a rule of a section.
     CacheAboveRule = 208,
+    /// A rule about connections, and a proxy that is not spared from it.
+    ProxiesCounted = 209,
     /// A changed size takes effect at a full restart only.
     NeedsRestart = 301,
     /// This httpd's scoreboard is laid out otherwise than the one built for.
@@ -57,7 +59,7 @@ pub enum Id {
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 23] = [
+    pub const ALL: [Id; 24] = [
         Id::Refused,
         Id::LeftOut,
         Id::NoRule,
@@ -68,6 +70,7 @@ impl Id {
         Id::LowOnRoot,
         Id::ErrorDocumentUrl,
         Id::CacheAboveRule,
+        Id::ProxiesCounted,
         Id::NeedsRestart,
         Id::SlotLayout,
         Id::AuditMismatch,

@@ -8,5 +8,6 @@
 pub mod json;
 pub mod message;
 pub mod printable;
+pub mod ratelimit;
 pub mod refusal;
 pub mod snapshot;
