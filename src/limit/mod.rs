@@ -13,5 +13,6 @@ pub mod mime;
 pub mod network;
 pub mod policy;
 pub mod rule;
+pub mod settings;
 pub mod syntax;
 pub mod units;

@@ -28,6 +28,8 @@ pub enum Count {
     Workers,
     /// Requests in flight, exactly.
     Requests,
+    /// Connections of the TCP peer, whatever they carry.
+    Connections,
 }
 
 /// Whether a rule stands outside or inside a section. A count is never shared by levels.
@@ -48,6 +50,8 @@ pub struct Terms {
     pub scope: Option<Scope>,
     /// `count=`
     pub count: Option<Count>,
+    /// `busy=`, 1..=100
+    pub busy: Option<u8>,
 }
 
 /// `IPLimitDefaults`: what rules take when they do not say.
@@ -55,8 +59,10 @@ pub struct Terms {
 pub struct Defaults {
     /// `scope=`
     pub scope: Option<Scope>,
-    /// `count=`
+    /// `count=`, never connections
     pub count: Option<Count>,
+    /// `busy=`, 1..=100
+    pub busy: Option<u8>,
 }
 
 /// What a rule means where it is in effect.
@@ -66,12 +72,21 @@ pub struct Meaning {
     pub scope: Scope,
     /// What it counts.
     pub count: Count,
+    /// It refuses only while at least so many percent of the workers are busy.
+    pub busy: Option<u8>,
 }
 
 impl Terms {
-    /// Whether this is the bare `MaxConnPerIP N` of mod_limitipconn 0.24.
+    /// Whether this is the bare `MaxConnPerIP N` of mod_limitipconn 0.24, as far as the
+    /// terms tell: one for some networks only is none.
     pub fn is_plain(&self) -> bool {
-        self.scope.is_none() && self.count.is_none()
+        self.scope.is_none() && self.count.is_none() && self.busy.is_none()
+    }
+
+    /// Whether the rule is about connections, not about requests: it says so itself,
+    /// since no default can.
+    pub fn is_about_connections(&self) -> bool {
+        self.count == Some(Count::Connections)
     }
 
     /// What the rule means under these defaults.
@@ -85,10 +100,18 @@ impl Terms {
             .or(defaults.scope.filter(fits))
             .unwrap_or(Scope::Server);
         let count = match (self.count.or(defaults.count), scope) {
+            (Some(Count::Connections), _) => Count::Connections,
             (None | Some(Count::Workers), Scope::Server) => Count::Workers,
             _ => Count::Requests,
         };
-        Meaning { scope, count }
+        Meaning {
+            scope: match count {
+                Count::Connections => Scope::Server,
+                _ => scope,
+            },
+            count,
+            busy: self.busy.or(defaults.busy),
+        }
     }
 }
 
@@ -98,6 +121,7 @@ impl Defaults {
         Defaults {
             scope: self.scope.or(around.scope),
             count: self.count.or(around.count),
+            busy: self.busy.or(around.busy),
         }
     }
 }
@@ -134,11 +158,12 @@ impl Count {
         match self {
             Count::Workers => "workers",
             Count::Requests => "requests",
+            Count::Connections => "connections",
         }
     }
 
     pub(super) fn parse(word: &str) -> Option<Count> {
-        [Count::Workers, Count::Requests]
+        [Count::Workers, Count::Requests, Count::Connections]
             .into_iter()
             .find(|count| word.eq_ignore_ascii_case(count.word()))
     }
@@ -150,7 +175,7 @@ mod tests {
 
     #[test]
     fn meaning_follows_the_rule_then_the_defaults_then_the_drop_in() {
-        use Count::{Requests, Workers};
+        use Count::{Connections, Requests, Workers};
         use Scope::{Location, Server, Vhost};
         // scope= and count= of the rule, of the defaults, and the meaning
         for (scope, count, default_scope, default_count, meant_scope, meant_count) in [
@@ -194,19 +219,30 @@ mod tests {
                 Server,
                 Workers,
             ),
+            (
+                None,
+                Some(Connections),
+                Some(Location),
+                Some(Requests),
+                Server,
+                Connections,
+            ),
         ] {
             let terms = Terms {
                 limit: Some(1),
                 scope,
                 count,
+                busy: None,
             };
             let defaults = Defaults {
                 scope: default_scope,
                 count: default_count,
+                busy: Some(80),
             };
             let expected = Meaning {
                 scope: meant_scope,
                 count: meant_count,
+                busy: Some(80),
             };
             assert_eq!(terms.meaning(&defaults), expected, "{terms:?} {defaults:?}");
         }

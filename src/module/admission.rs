@@ -7,40 +7,17 @@ use std::ptr;
 
 use super::MODULE;
 use super::answer;
+use super::asking::Asking;
 use super::config::{Level as Said, Site};
-use super::meta::Meta;
-use super::rules::Placed;
 use super::running::Running;
 use super::trip::Trip;
-use super::visitor::Client;
+use super::{connections, exempt, shared_address};
 use crate::httpd::request::Request;
-use crate::limit::concurrency::{count_of, over};
+use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
-use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope};
-use crate::store::{Ledger, RecordIndex};
-use crate::sys::{DECLINED, HTTP_SERVICE_UNAVAILABLE};
-
-/// The narrowest scope is asked first: what it refuses never shows in the wider ones.
-const NARROWEST_FIRST: [Scope; 3] = [Scope::Location, Scope::Vhost, Scope::Server];
-
-/// A rule under decision.
-#[derive(Clone, Copy)]
-struct Ask<'r> {
-    rule: &'r Placed<'r>,
-    limit: u16,
-    meaning: Meaning,
-    count: CountId,
-}
-
-/// A level's rules where the request is now.
-struct Asking<'r> {
-    request: Request<'r>,
-    trip: &'r Trip<'r>,
-    level: Level,
-    rules: &'r [&'r Placed<'r>],
-    defaults: Defaults,
-    vhost: CountId,
-}
+use crate::limit::rule::{Level, Scope};
+use crate::limit::syntax::Who;
+use crate::sys::DECLINED;
 
 /// quick_handler: who the client really is; rules outside sections.
 pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
@@ -48,6 +25,12 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
         return DECLINED;
     }
     seat(running, request);
+    shared_address::look(running, request);
+    if running.has_connection_rules()
+        && let Some(status) = connections::at_first_request(running, request)
+    {
+        return status;
+    }
     if !running.asks_on_arrival() {
         return DECLINED;
     }
@@ -72,13 +55,17 @@ fn seat(running: Running, request: Request<'_>) {
     if visitor.slot().is_none() {
         visitor.sit_down(connection);
     }
-    match request.client_other_than_peer() {
-        None => visitor.is_the_peer(),
-        Some(address) => {
-            visitor.is_really(&Client::at(address, running.secret()));
-            // Its end seats the peer again.
-            Trip::of(running, request);
-        }
+    let may_differ = running.runtime.who == Who::Client
+        && (request.client_other_than_peer().is_some()
+            || request
+                .server()
+                .config(MODULE)
+                .is_some_and(|site| site.client_header.is_some()));
+    if !may_differ {
+        visitor.is_the_peer();
+    } else if let Some(trip) = Trip::of(running, request) {
+        // The end of the trip seats the peer again.
+        visitor.is_really(&trip.client);
     }
 }
 
@@ -129,10 +116,24 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
             return status;
         }
     }
-    if running.counts_wide(Level::Directory) {
+    if running.counts_wide(Level::Directory) && !is_spared_here(running, request, site) {
         count_ungoverned(running, request, site, Level::Directory);
     }
     DECLINED
+}
+
+/// Whether the place where the request is, or its server, spares it.
+fn is_spared_here(running: Running, request: Request<'_>, site: &Site<'_>) -> bool {
+    let of_place = request
+        .directory(MODULE)
+        .map_or(&[][..], |said| said.exempt);
+    if site.level.exempt.is_empty() && of_place.is_empty() {
+        return false;
+    }
+    Trip::of(running, request).is_some_and(|trip| {
+        let spares = |lines| exempt::spares(lines, running, request, trip.client.address);
+        spares(site.level.exempt) || spares(of_place)
+    })
 }
 
 /// The first handler, for subrequests that are run: the rules of their place.
@@ -152,11 +153,24 @@ pub fn before_upgrade(request: Request<'_>) {
 }
 
 fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) -> c_int {
+    let is_of_interest = !site.level.rules.is_empty() || running.counts_wide(Level::Server);
+    if !site.level.exempt.is_empty() && is_of_interest {
+        let Some(trip) = Trip::of(running, request) else {
+            return DECLINED;
+        };
+        if exempt::spares(site.level.exempt, running, request, trip.client.address) {
+            if !site.level.rules.is_empty() {
+                answer::exempt(running, request, trip);
+            }
+            return DECLINED;
+        }
+    }
     if !site.level.rules.is_empty() {
         let Some(trip) = Trip::of(running, request) else {
             return DECLINED;
         };
-        let status = Asking::new(request, trip, Level::Server, &site.level, site).ask_all(running);
+        let status =
+            Asking::new(running, request, trip, Level::Server, &site.level, site).ask_all();
         if status != DECLINED {
             return status;
         }
@@ -180,7 +194,13 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
     let Some(site) = request.server().config(MODULE) else {
         return DECLINED;
     };
-    let status = Asking::new(request, trip, Level::Directory, said, site).ask_all(running);
+    let spares = |lines| exempt::spares(lines, running, request, trip.client.address);
+    let status = if spares(site.level.exempt) || spares(said.exempt) {
+        answer::exempt(running, request, trip);
+        DECLINED
+    } else {
+        Asking::new(running, request, trip, Level::Directory, said, site).ask_all()
+    };
     if keeps && status == DECLINED {
         trip.seen.set(said);
     }
@@ -201,158 +221,11 @@ fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, lev
         let Some(trip) = Trip::of(running, request) else {
             return;
         };
-        if !trip.refused.get() {
-            let _ = trip.take_place(count_of(scope, level, CountId(0), site.id.get()), None);
-        }
-    }
-}
-
-impl<'r> Asking<'r> {
-    fn new(
-        request: Request<'r>,
-        trip: &'r Trip<'r>,
-        level: Level,
-        said: &'r Said<'r>,
-        site: &Site<'_>,
-    ) -> Self {
-        let defaults = match level {
-            Level::Server => said.defaults,
-            Level::Directory => said.defaults.or(site.level.defaults),
-        };
-        let rules = if said.types.is_empty() || said.types.governs(request.content_type()) {
-            said.rules
-        } else {
-            &[]
-        };
-        Asking {
-            request,
-            trip,
-            level,
-            rules,
-            defaults,
-            vhost: site.id.get(),
-        }
-    }
-
-    /// What is to be asked of a rule, if it has not been asked yet.
-    #[inline]
-    fn ask(&self, rule: &'r Placed<'r>) -> Option<Ask<'r>> {
-        let limit = rule.terms.limit?;
-        if self.trip.answer(rule.id.get()) == Some(true) {
-            return None;
-        }
-        let meaning = rule.terms.meaning(&self.defaults);
-        let count = count_of(meaning.scope, self.level, rule.id.get(), self.vhost);
-        Some(Ask {
-            rule,
-            limit,
-            meaning,
-            count,
-        })
-    }
-
-    fn open(&self) -> impl Iterator<Item = Ask<'r>> {
-        self.rules.iter().filter_map(|rule| self.ask(rule))
-    }
-
-    /// Asks what is open. All must pass: looks at all of them first, then takes the
-    /// places, the narrowest first; a refusal gives back what was taken.
-    #[inline]
-    fn ask_all(&self, running: Running) -> c_int {
-        // The answer to our own refusal is neither counted nor refused.
-        if self.trip.refused.get() || self.request.is_dummy() {
-            return DECLINED;
-        }
-        // Asked and told once: further subrequests to a place that refused one.
-        let refused = |rule: &&Placed<'_>| self.trip.answer(rule.id.get()) == Some(false);
-        if self.request.is_sub() && self.rules.iter().any(refused) {
-            return HTTP_SERVICE_UNAVAILABLE;
-        }
-        if let [rule] = self.rules {
-            return self
-                .ask(rule)
-                .map_or(DECLINED, |ask| self.decide(running, ask));
-        }
-        for ask in self.open() {
-            let stands = self.stands(ask);
-            if over(stands, ask.limit) && !self.has_room_now(ask) {
-                return self.refuse(running, ask, stands);
-            }
-        }
-        for scope in NARROWEST_FIRST {
-            for ask in self.open().filter(|ask| ask.meaning.scope == scope) {
-                let status = match ask.meaning.count {
-                    // Looked at above.
-                    Count::Workers => self.pass(running, ask),
-                    Count::Requests => self.decide(running, ask),
-                };
-                if status != DECLINED {
-                    return status;
-                }
-            }
-        }
-        DECLINED
-    }
-
-    /// A second look, as for a single rule: see [`Trip::take_place`].
-    fn has_room_now(&self, ask: Ask<'r>) -> bool {
-        std::thread::yield_now();
-        ask.meaning.count == Count::Requests && !over(self.stands(ask), ask.limit)
-    }
-
-    /// The count that would stand if the request were admitted.
-    #[inline]
-    fn stands(&self, ask: Ask<'r>) -> u32 {
-        match ask.meaning.count {
-            Count::Workers => self.trip.busy_workers(ask.limit),
-            Count::Requests => self.trip.count_with_this(ask.count),
-        }
-    }
-
-    #[inline]
-    fn decide(&self, running: Running, ask: Ask<'r>) -> c_int {
-        let refused = match ask.meaning.count {
-            Count::Workers => {
-                Some(self.trip.busy_workers(ask.limit)).filter(|stands| over(*stands, ask.limit))
-            }
-            Count::Requests => self.trip.take_place(ask.count, Some(ask.limit)).err(),
-        };
-        match refused {
-            Some(stands) => self.refuse(running, ask, stands),
-            None => self.pass(running, ask),
-        }
-    }
-
-    #[inline]
-    fn pass(&self, running: Running, ask: Ask<'r>) -> c_int {
-        self.trip.note(ask.rule.id.get(), true);
-        self.record(running, ask, Ledger::passed);
-        if running.runtime.names_variables {
-            answer::passed(
-                self.request,
-                self.trip,
-                ask.rule,
-                self.stands(ask),
-                ask.limit,
-            );
-        }
-        DECLINED
-    }
-
-    fn refuse(&self, running: Running, ask: Ask<'r>, stands: u32) -> c_int {
-        self.trip.note(ask.rule.id.get(), false);
-        self.record(running, ask, Ledger::refused);
-        answer::refuse(self.request, self.trip, ask.rule, stands, ask.limit)
-    }
-
-    /// Counts the decision, and notes what the rule means here: the defaults of the
-    /// sections around its own are known only now.
-    #[inline]
-    fn record(&self, running: Running, ask: Ask<'r>, decided: fn(&Ledger, RecordIndex)) {
-        if let Some(index) = ask.rule.record.get() {
-            let ledger = running.runtime.segment.ledger();
-            decided(&ledger, index);
-            ledger.redefine(index, Meta::of_rule(&ask.rule.terms, ask.meaning).pack());
+        // What a dry run has marked would not be in flight, if nothing were enforced.
+        let is_away = trip.refused.get() || (trip.marked.get() && !running.runtime.enforces);
+        if !is_away {
+            let count = count_of(scope, level, CountId(0), site.id.get());
+            let _ = trip.take_place(count, None, running.runtime.enforces);
         }
     }
 }

@@ -1,83 +1,251 @@
 //! What client, log and other modules get to see of a decision.
 
 use std::borrow::Cow;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 use super::MODULE;
+use super::client::Client;
 use super::rules::Placed;
+use super::running::Running;
 use super::trip::Trip;
+use crate::httpd::connection::Connection;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
+use crate::httpd::state;
+use crate::limit::key::CountId;
+use crate::limit::settings::Settings;
 use crate::report::printable::decoded;
+use crate::report::ratelimit::Concurrency;
 use crate::report::refusal::{Asked, Refusal, Verdict};
-use crate::sys;
+use crate::store::Counter;
+use crate::sys::DECLINED;
 
-/// When a client may try again: a place can become free at any time.
-const RETRY_AFTER_SECONDS: &CStr = c"5";
-
-/// Refuses: gives every place back, marks the client's request, and tells client and
-/// log. Returns what the hook returns.
-pub fn refuse(
-    request: Request<'_>,
-    trip: &Trip<'_>,
-    rule: &Placed<'_>,
-    stands: u32,
-    limit: u16,
-) -> c_int {
-    tell(request, trip, rule, stands, limit);
-    if request.is_sub() {
-        // Only this part of the page is refused; the page itself was admitted.
-        return sys::HTTP_SERVICE_UNAVAILABLE;
-    }
-    trip.refused.set(true);
-    trip.give_back();
-    let initial = request.initial();
-    initial.set_variable(c"LIMITIP", "1");
-    initial.set_variable(c"LIMITIP_STATUS", "REJECTED");
-    name(initial, rule, stands, limit);
-    request.set_error_header(c"Retry-After", RETRY_AFTER_SECONDS);
-    request.set_error_header(c"Cache-Control", c"no-store");
-    sys::HTTP_SERVICE_UNAVAILABLE
+/// What a concurrency rule found.
+#[derive(Clone, Copy)]
+pub struct Found<'r> {
+    /// The rule's name, for people.
+    pub rule: &'r str,
+    /// Its own name in shared memory.
+    pub id: CountId,
+    /// How many the client would have.
+    pub stands: u32,
+    /// How many it may have.
+    pub limit: u16,
 }
 
-/// Marks an admitted request, naming the rule that had least room left.
-pub fn passed(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, limit: u16) {
-    let initial = request.initial();
-    initial.set_variable(c"LIMITIP_STATUS", "PASSED");
-    let room = u32::from(limit).saturating_sub(stands);
-    if room < trip.least_room.get() {
-        trip.least_room.set(room);
-        name(initial, rule, stands, limit);
+impl<'r> Found<'r> {
+    /// What this rule found.
+    pub fn by(rule: &Placed<'r>, stands: u32, limit: u16) -> Found<'r> {
+        Found {
+            rule: rule.name,
+            id: rule.id.get(),
+            stands,
+            limit,
+        }
     }
 }
 
-fn name(initial: Request<'_>, rule: &Placed<'_>, stands: u32, limit: u16) {
-    initial.set_variable(c"LIMITIP_RULE", rule.name);
-    initial.set_variable(c"LIMITIP_COUNT", &stands.to_string());
-    initial.set_variable(c"LIMITIP_LIMIT", &limit.to_string());
+/// A request under decision, and how its answers are made.
+#[derive(Clone, Copy)]
+pub struct Answer<'r> {
+    /// The generation that serves.
+    pub running: Running,
+    /// The request.
+    pub request: Request<'r>,
+    /// The client request that it is part of.
+    pub trip: &'r Trip<'r>,
+    /// The settings of the rules' level.
+    pub settings: Settings,
 }
 
-fn tell(request: Request<'_>, trip: &Trip<'_>, rule: &Placed<'_>, stands: u32, limit: u16) {
-    let initial = request.initial();
-    let path = if initial.is_untranslated() {
-        Cow::Owned(decoded(initial.uri()))
+/// What becomes of one that is over the number.
+pub fn verdict(settings: &Settings) -> Verdict {
+    if settings.is_dry_run() {
+        Verdict::RefusedDryRun
     } else {
-        Cow::Borrowed(initial.uri())
+        Verdict::Refused
+    }
+}
+
+impl<'r> Answer<'r> {
+    /// Refuses: gives places back, marks the client's request, and tells client and log.
+    /// Returns what the hook returns; in a dry run the request goes on.
+    pub fn refuse(&self, found: Found<'_>) -> c_int {
+        let verdict = verdict(&self.settings);
+        self.tell(found, verdict);
+        let status = match verdict {
+            Verdict::Refused => c_int::from(self.settings.concurrency_status()),
+            Verdict::RefusedDryRun => DECLINED,
+        };
+        if self.request.is_sub() {
+            // Only this part of the page is refused; the page itself was admitted.
+            return status;
+        }
+        let initial = self.request.initial();
+        match verdict {
+            Verdict::Refused => {
+                self.trip.refused.set(true);
+                self.trip.give_back();
+                initial.set_variable(c"LIMITIP", "1");
+                initial.set_variable(c"LIMITIP_STATUS", "REJECTED");
+                say_when_to_retry(self.request, &self.settings);
+            }
+            Verdict::RefusedDryRun => {
+                self.trip.marked.set(true);
+                self.trip.give_back_marked();
+                initial.set_variable(c"LIMITIP_STATUS", "REJECTED_DRY_RUN");
+            }
+        }
+        name(initial, found);
+        self.tell_limits(found, 0);
+        status
+    }
+
+    /// Marks an admitted request, naming the rule that had least room left.
+    #[inline]
+    pub fn passed(&self, stands: impl FnOnce() -> u32, rule: &Placed<'_>, limit: u16) {
+        if self.running.runtime.names_variables || self.settings.has_headers() {
+            self.mark_passed(Found::by(rule, stands(), limit));
+        }
+    }
+
+    #[inline(never)]
+    fn mark_passed(&self, found: Found<'_>) {
+        let room = u32::from(found.limit).saturating_sub(found.stands);
+        self.tell_limits(found, room);
+        // What a dry run has marked stays so.
+        if !self.running.runtime.names_variables || self.trip.marked.get() {
+            return;
+        }
+        let initial = self.request.initial();
+        initial.set_variable(c"LIMITIP_STATUS", "PASSED");
+        if room < self.trip.least_room.get() {
+            self.trip.least_room.set(room);
+            name(initial, found);
+        }
+    }
+
+    fn tell_limits(&self, found: Found<'_>, left: u32) {
+        if !self.settings.has_headers() || self.request.is_sub() {
+            return;
+        }
+        let fields = Concurrency {
+            rule: found.rule,
+            limit: found.limit,
+            left,
+        };
+        self.request
+            .add_error_header(c"RateLimit-Policy", &fields.policy());
+        self.request.add_error_header(c"RateLimit", &fields.state());
+    }
+
+    fn tell(&self, found: Found<'_>, verdict: Verdict) {
+        let level = LogLevel::numbered(self.settings.log_level().0);
+        if !log::shows(MODULE, level, self.request) {
+            return;
+        }
+        let Some(left_out) = room_for_line(self.running, &self.trip.client, found.id) else {
+            return;
+        };
+        let initial = self.request.initial();
+        let path = if initial.is_untranslated() {
+            Cow::Owned(decoded(initial.uri()))
+        } else {
+            Cow::Borrowed(initial.uri())
+        };
+        let site = self.request.server().config(MODULE);
+        let refusal = Refusal {
+            client: self.trip.client.address,
+            verdict,
+            count: found.stands,
+            limit: found.limit.into(),
+            rule: found.rule,
+            asked: Some(Asked {
+                vhost: site.map_or("-", |site| site.label.get()),
+                uri: &path,
+            }),
+            left_out,
+        };
+        log::request(MODULE, level, self.request, &refusal.to_string());
+    }
+}
+
+/// Counts a request as exempt, once.
+pub fn exempt(running: Running, request: Request<'_>, trip: &Trip<'_>) {
+    if request.is_sub() || trip.exempt.replace(true) {
+        return;
+    }
+    running.runtime.segment.add(Counter::Exempt, 1);
+    if running.runtime.names_variables && !trip.was_asked() {
+        request.initial().set_variable(c"LIMITIP_STATUS", "EXEMPT");
+    }
+}
+
+/// Tells the log that a connection is one too many.
+pub fn tell_of_connection(
+    running: Running,
+    connection: Connection<'_>,
+    client: &Client,
+    found: Found<'_>,
+    settings: &Settings,
+) {
+    let level = LogLevel::numbered(settings.log_level().0);
+    if !log::shows_connection(MODULE, level, connection) {
+        return;
+    }
+    let Some(left_out) = room_for_line(running, client, found.id) else {
+        return;
     };
     let refusal = Refusal {
-        client: trip.client.address,
-        verdict: Verdict::Refused,
-        count: stands,
-        limit: limit.into(),
-        rule: rule.name,
-        asked: Some(Asked {
-            vhost: request
-                .server()
-                .config(MODULE)
-                .map_or("-", |site| site.label.get()),
-            uri: &path,
-        }),
-        left_out: 0,
+        client: client.address,
+        verdict: verdict(settings),
+        count: found.stands,
+        limit: found.limit.into(),
+        rule: found.rule,
+        asked: None,
+        left_out,
     };
-    log::request(MODULE, LogLevel::Warning, request, &refusal.to_string());
+    log::connection(MODULE, level, connection, &refusal.to_string());
+}
+
+/// Answers a request on a connection that is one too many, which shows only now.
+pub fn refuse_for_connection(running: Running, request: Request<'_>) -> c_int {
+    let settings = running
+        .runtime
+        .main
+        .config(MODULE)
+        .map_or_else(Settings::default, |main| main.level.settings);
+    if let Some(trip) = Trip::of(running, request) {
+        trip.refused.set(true);
+    }
+    request.set_variable(c"LIMITIP", "1");
+    request.set_variable(c"LIMITIP_STATUS", "REJECTED");
+    say_when_to_retry(request, &settings);
+    settings.concurrency_status().into()
+}
+
+/// The headers of every refusal.
+fn say_when_to_retry(request: Request<'_>, settings: &Settings) {
+    request.set_error_header(c"Retry-After", &settings.retry_after().to_string());
+    request.set_error_header(c"Cache-Control", "no-store");
+    // Else httpd reads the body first, whole, before it answers.
+    if request.announces_body() && !request.connection().is_stream() {
+        request.connection().close_after_response();
+    }
+}
+
+/// Whether a refusal gets a line of its own; how many before it had none.
+fn room_for_line(running: Running, client: &Client, rule: CountId) -> Option<u64> {
+    let key = client.digest.within(rule);
+    running
+        .runtime
+        .segment
+        .flood()
+        .tell(key, state::seconds_up())
+}
+
+fn name(initial: Request<'_>, found: Found<'_>) {
+    initial.set_variable(c"LIMITIP_RULE", found.rule);
+    initial.set_variable(c"LIMITIP_COUNT", &found.stands.to_string());
+    initial.set_variable(c"LIMITIP_LIMIT", &found.limit.to_string());
 }

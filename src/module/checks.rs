@@ -2,6 +2,7 @@
 //! what their author wants.
 
 use super::MODULE;
+use super::exempt;
 use super::rules::{Inventory, Placed};
 use crate::httpd::server::Server;
 use crate::httpd::tree::{self, Node};
@@ -23,6 +24,7 @@ pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
     warnings.extend(low_on_root(inventory));
     warnings.extend(busy_page_by_url(main));
     warnings.extend(cache_above_rules(inventory, main));
+    warnings.extend(proxies_counted(inventory, main));
     warnings
 }
 
@@ -37,6 +39,51 @@ pub fn names_variables() -> bool {
                 .any(|word| word.eq_ignore_ascii_case("LIMITIP"))
     });
     named
+}
+
+/// Whether some place may enforce its rules. Too often rather than too seldom.
+pub fn enforces(main: Server<'_>) -> bool {
+    let all_dry = main.all().all(|server| {
+        server
+            .config(MODULE)
+            .is_none_or(|site| site.level.settings.is_dry_run())
+    });
+    let mut off = false;
+    tree::walk(&mut |node| {
+        off |= node.name().eq_ignore_ascii_case("IPLimitDryRun")
+            && node.arguments().trim().eq_ignore_ascii_case("off");
+    });
+    !all_dry || off
+}
+
+/// Proxies share one place for all of their clients unless they are spared.
+fn proxies_counted(inventory: &Inventory<'_>, main: Server<'_>) -> Option<String> {
+    let rule = inventory
+        .rules()
+        .find(|rule| rule.terms.is_about_connections() && rule.terms.limit.is_some())?;
+    let site = main.config(MODULE)?;
+    if exempt::names_addresses(site.level.exempt) || site.client_header.is_some() {
+        return None;
+    }
+    let mut said = None;
+    tree::walk(&mut |node| {
+        let name = ["RemoteIPHeader", "RemoteIPProxyProtocol"]
+            .into_iter()
+            .find(|name| node.name().eq_ignore_ascii_case(name));
+        if !node.arguments().trim().eq_ignore_ascii_case("off") {
+            said = said.or(name);
+        }
+    });
+    said.map(|name| {
+        format!(
+            "{}: {} on line {} of {} counts the connections of a proxy as one client's, and {name} says that there \
+             is one; spare its address with IPLimitExempt",
+            Id::ProxiesCounted,
+            rule.name,
+            rule.line,
+            rule.file
+        )
+    })
 }
 
 fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
@@ -144,7 +191,7 @@ fn cache_above_rules(inventory: &Inventory<'_>, main: Server<'_>) -> Option<Stri
     let is_late = |rule: &&Placed<'_>| rule.at == Level::Directory || waits_for_type(rule);
     let rule = inventory
         .rules()
-        .filter(|rule| rule.terms.limit.is_some())
+        .filter(|rule| rule.terms.limit.is_some() && !rule.terms.is_about_connections())
         .find(is_late)?;
     Some(format!(
         "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections \

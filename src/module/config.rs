@@ -4,13 +4,18 @@
 
 use std::cell::Cell;
 
+use super::client::ClientHeader;
+use super::exempt::Exemption;
 use super::rules::Placed;
 use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;
+use crate::limit::address::Prefix;
 use crate::limit::key::CountId;
 use crate::limit::mime::Filter;
 use crate::limit::policy;
 use crate::limit::rule::Defaults;
+use crate::limit::settings::Settings;
+use crate::limit::syntax::Who;
 use crate::report::printable::printable;
 
 /// The rules, type lists and settings of one level.
@@ -22,12 +27,24 @@ pub struct Level<'p> {
     pub types: Filter<'p>,
     /// What they take when they do not say.
     pub defaults: Defaults,
+    /// How their refusals are answered and told.
+    pub settings: Settings,
+    /// Who is spared from them.
+    pub exempt: &'p [&'p Exemption<'p>],
 }
 
 /// A server's configuration: its level, who it is, and what only the main server says.
 pub struct Site<'p> {
     /// What stands outside sections.
     pub level: Level<'p>,
+    /// The rules about connections, which only the main server has.
+    pub connections: &'p [&'p Placed<'p>],
+    /// `IPLimitClientHeader`
+    pub client_header: Option<&'p ClientHeader<'p>>,
+    /// `IPLimitAddress`
+    pub address: Option<Who>,
+    /// `IPLimitPrefix`
+    pub prefix: Option<Prefix>,
     /// The server's name for counts; set when everything was read.
     pub id: Cell<CountId>,
     /// `name:port`, for logs and the status page; set when everything was read.
@@ -45,6 +62,8 @@ impl<'p> Level<'p> {
             && self.types.no.is_none()
             && self.types.only.is_none()
             && self.defaults == Defaults::default()
+            && self.settings == Settings::default()
+            && self.exempt.is_empty()
     }
 
     /// This place within the one around it: like overrides like.
@@ -60,6 +79,13 @@ impl<'p> Level<'p> {
             rules,
             types: self.types.or(around.types),
             defaults: self.defaults.or(around.defaults),
+            settings: self.settings.or(around.settings),
+            exempt: match (around.exempt, self.exempt) {
+                ([], own) => own,
+                (inherited, []) => inherited,
+                // Each line is one more exemption.
+                (inherited, own) => pool.slice(inherited.iter().chain(own).copied()),
+            },
         }
     }
 }
@@ -69,6 +95,10 @@ impl<'p> Site<'p> {
     pub fn new() -> Self {
         Site {
             level: Level::default(),
+            connections: &[],
+            client_header: None,
+            address: None,
+            prefix: None,
             id: Cell::new(CountId(0)),
             label: Cell::new("-"),
             keys: None,
@@ -80,6 +110,10 @@ impl<'p> Site<'p> {
     pub fn within(&self, main: &Site<'p>, pool: Pool<'p>) -> Site<'p> {
         Site {
             level: self.level.within(&main.level, pool),
+            connections: main.connections,
+            client_header: self.client_header.or(main.client_header),
+            address: self.address.or(main.address),
+            prefix: self.prefix.or(main.prefix),
             keys: self.keys.or(main.keys),
             status_page: self.status_page.or(main.status_page),
             ..Site::new()

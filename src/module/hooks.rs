@@ -7,14 +7,22 @@ use std::ptr;
 use super::config::{Level, Site};
 use super::running::{self, Running, Runtime};
 use super::visitor::Visitor;
-use super::{MODULE, admission, lifecycle, status};
+use super::{MODULE, admission, connections, lifecycle, status};
 use crate::httpd::boundary::guard;
 use crate::httpd::connection::Connection;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
 use crate::httpd::request::Request;
 use crate::httpd::server::Server;
-use crate::sys::{self, DECLINED, HTTP_INTERNAL_SERVER_ERROR, OK};
+use crate::sys::{self, DECLINED, HTTP_INTERNAL_SERVER_ERROR, HTTP_SERVICE_UNAVAILABLE, OK};
+
+/// Names of modules in the form in which httpd wants them. It keeps the pointer.
+struct Modules([*const c_char; 2]);
+
+// SAFETY: the names are constants, and all only read them.
+unsafe impl Sync for Modules {}
+
+static AFTER_REMOTEIP: Modules = Modules([c"mod_remoteip.c".as_ptr(), ptr::null()]);
 
 /// Registers all hooks.
 pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
@@ -33,8 +41,14 @@ pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
         sys::ap_hook_child_status(Some(child_status), none, none, sys::APR_HOOK_MIDDLE);
         sys::ap_hook_monitor(Some(monitor), none, none, sys::APR_HOOK_MIDDLE);
 
-        // Before mod_ssl makes its own of the connection.
-        sys::ap_hook_pre_connection(Some(pre_connection), none, none, sys::APR_HOOK_FIRST);
+        // Before mod_ssl makes its own of the connection; after mod_remoteip has said
+        // whether it waits for a PROXY protocol header.
+        sys::ap_hook_pre_connection(
+            Some(pre_connection),
+            AFTER_REMOTEIP.0.as_ptr(),
+            none,
+            sys::APR_HOOK_FIRST,
+        );
         sys::ap_hook_suspend_connection(Some(suspend_connection), none, none, sys::APR_HOOK_MIDDLE);
         sys::ap_hook_resume_connection(Some(resume_connection), none, none, sys::APR_HOOK_MIDDLE);
 
@@ -58,8 +72,13 @@ fn guarded<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 /// httpd passes a live pool of the configuration that is being read.
 pub unsafe extern "C" fn create_directory(
     pool: *mut sys::apr_pool_t,
-    _path: *mut c_char,
+    path: *mut c_char,
 ) -> *mut c_void {
+    // What stands outside sections is the server's. httpd merges on every request: what
+    // is not there costs nothing.
+    if path.is_null() {
+        return ptr::null_mut();
+    }
     // SAFETY: by this function's contract.
     let pool = unsafe { Pool::from_raw(pool) };
     guarded(ptr::null_mut(), || {
@@ -179,7 +198,7 @@ fn started(result: Result<(), String>, main: Server<'_>) -> c_int {
     match result {
         Ok(()) => OK,
         Err(sentence) => {
-            log::startup(MODULE, LogLevel::Emergency, main, &sentence);
+            log::startup(MODULE, LogLevel::EMERGENCY, main, &sentence);
             HTTP_INTERNAL_SERVER_ERROR
         }
     }
@@ -190,7 +209,7 @@ unsafe extern "C" fn pre_mpm(_pool: *mut sys::apr_pool_t, _kind: sys::ap_scorebo
         Ok(()) => OK,
         Err(sentence) => {
             if let Some(runtime) = Runtime::current() {
-                runtime.log(LogLevel::Emergency, &sentence);
+                runtime.log(LogLevel::EMERGENCY, &sentence);
             }
             HTTP_INTERNAL_SERVER_ERROR
         }
@@ -220,17 +239,31 @@ unsafe extern "C" fn monitor(_pool: *mut sys::apr_pool_t, _server: *mut sys::ser
     })
 }
 
-unsafe extern "C" fn pre_connection(connection: *mut sys::conn_rec, _socket: *mut c_void) -> c_int {
+unsafe extern "C" fn pre_connection(connection: *mut sys::conn_rec, socket: *mut c_void) -> c_int {
     let Some(running) = Running::get() else {
         return OK;
     };
     // SAFETY: httpd passes a live connection.
     let connection = unsafe { Connection::from_raw(connection) };
     guarded(OK, || {
-        if !connection.is_stream() && !connection.is_outgoing() {
-            Visitor::welcome(running, connection);
+        if connection.is_stream() || connection.is_outgoing() || !connection.came_to_a_listener() {
+            return OK;
         }
-        OK
+        let visitor = Visitor::welcome(running, connection);
+        if !running.has_connection_rules() {
+            return OK;
+        }
+        // SAFETY: the second argument of this hook is the connection's socket.
+        let is_dummy = || unsafe { connection.is_dummy(socket) };
+        match visitor {
+            Some(visitor)
+                if !is_dummy() && !connections::on_arrival(running, visitor, connection) =>
+            {
+                // httpd closes it without a byte, as one that could not be set up.
+                HTTP_SERVICE_UNAVAILABLE
+            }
+            _ => OK,
+        }
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::config::Site;
 use super::meta::Meta;
 use super::rules::{Inventory, Placed, may_count};
-use super::running::{ANY_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
+use super::running::{ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
 use super::{MODULE, checks, memory};
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
@@ -19,10 +19,15 @@ use crate::httpd::{boundary, layout, process, state};
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
 use crate::limit::rule::{Defaults, Level, Scope};
+use crate::limit::syntax::Who;
 use crate::report::message::Id;
+use crate::report::refusal::LeftOut;
 use crate::store::{self, Counter, Holder};
 
 fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
+    if rule.terms.is_about_connections() {
+        return ANY_RULE | CONNECTION_RULE;
+    }
     let wide = WIDE
         .iter()
         .filter(|(level, scope)| *level == rule.at && may_count(&rule.terms, *scope, anywhere));
@@ -75,7 +80,7 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), St
 /// Under `-t` only: what a start would warn about.
 pub fn test_config(pool: Pool<'static>, main: Server<'static>) {
     for warning in checks::warnings(Inventory::of(pool), main) {
-        log::startup(MODULE, LogLevel::Warning, main, &warning);
+        log::startup(MODULE, LogLevel::WARNING, main, &warning);
     }
 }
 
@@ -86,23 +91,27 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     }
     let inventory = Inventory::of(pool);
     for warning in checks::warnings(inventory, main) {
-        log::server(MODULE, LogLevel::Warning, main, &warning);
+        log::server(MODULE, LogLevel::WARNING, main, &warning);
     }
     if inventory.rules().next().is_none() {
         let text = format!(
             "{}: no limits configured: no rule in the server's files (.htaccess may have some)",
             Id::NoRule
         );
-        log::server(MODULE, LogLevel::Notice, main, &text);
+        log::server(MODULE, LogLevel::NOTICE, main, &text);
     }
     let (segment, generation) = memory::of_this_generation(inventory, main)?;
     let flags = inventory.rules().fold(0, |flags, rule| {
         flags | flags_of(rule, inventory.defaults())
     });
+    let site = main.config(MODULE);
     let runtime: &'static Runtime = pool.alloc(Runtime {
         segment,
         flags,
         names_variables: checks::names_variables(),
+        enforces: checks::enforces(main),
+        who: site.and_then(|site| site.address).unwrap_or(Who::Client),
+        prefix: site.and_then(|site| site.prefix).unwrap_or_default(),
         generation,
         defaults: inventory.defaults(),
         main,
@@ -133,6 +142,10 @@ fn record(runtime: &Runtime, rule: &Placed<'_>) {
         Some(index) => ledger.touch(index, runtime.generation),
         None => no_record(runtime, rule),
     }
+    if !rule.networks.is_empty() {
+        // Like rules of one place share their count, which then is no single one's.
+        ledger.register(rule.count.get().0, Meta::WIDE, rule.place, rule.vhost());
+    }
 }
 
 /// Tells once per process that there is no room for the counters of more rules.
@@ -149,7 +162,7 @@ fn no_record(runtime: &Runtime, rule: &Placed<'_>) {
             rule.file,
             runtime.segment.size().rules
         );
-        runtime.log(LogLevel::Warning, &text);
+        runtime.log(LogLevel::WARNING, &text);
     }
 }
 
@@ -215,10 +228,12 @@ pub fn child_init() {
                 identity: segment.identity(),
                 pid,
                 serial: AtomicU32::new(1),
+                max_workers: state::max_request_workers(),
+                looked_at: AtomicU32::new(0),
             }
             .rise();
         }
-        Err(error) => runtime.log(LogLevel::Error, &format!("{}: {error}", Id::SlotLayout)),
+        Err(error) => runtime.log(LogLevel::ERROR, &format!("{}: {error}", Id::SlotLayout)),
     }
 }
 
@@ -235,7 +250,7 @@ pub fn child_exited(pid: u32) {
             Id::Reaped,
             reaped.total()
         );
-        runtime.log(LogLevel::Info, &text);
+        runtime.log(LogLevel::INFO, &text);
     }
 }
 
@@ -251,9 +266,14 @@ pub fn monitor() {
             "{}: {mismatches} counts are not the sum of their leases; please report this",
             Id::AuditMismatch
         );
-        runtime.log(LogLevel::Error, &text);
+        runtime.log(LogLevel::ERROR, &text);
     }
     report_untracked(runtime);
+    // While refusals go on their own lines tell; this is for the last of them.
+    let left_out = runtime.segment.flood().take_left_out();
+    if left_out > 0 {
+        runtime.log(LogLevel::WARNING, &LeftOut(left_out).to_string());
+    }
 }
 
 /// Tells how many requests were admitted without being counted since the last look.
@@ -268,7 +288,7 @@ fn report_untracked(runtime: &Runtime) {
             Id::Untracked,
             runtime.segment.size().keys
         );
-        runtime.log(LogLevel::Warning, &text);
+        runtime.log(LogLevel::WARNING, &text);
     }
 }
 

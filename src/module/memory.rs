@@ -80,7 +80,7 @@ fn kept(parts: Parts, main: Server<'_>, wanted: Size) -> Option<Segment> {
                     Id::NeedsRestart,
                     has.keys
                 );
-                log::server(MODULE, LogLevel::Warning, main, &text);
+                log::server(MODULE, LogLevel::WARNING, main, &text);
             }
             Some(kept)
         }
@@ -89,7 +89,7 @@ fn kept(parts: Parts, main: Server<'_>, wanted: Size) -> Option<Segment> {
                 "{}: the module has changed ({error}): counts begin anew; stop and start httpd after an update",
                 Id::NeedsRestart
             );
-            log::server(MODULE, LogLevel::Warning, main, &text);
+            log::server(MODULE, LogLevel::WARNING, main, &text);
             None
         }
     }

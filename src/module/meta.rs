@@ -7,14 +7,12 @@ use crate::limit::rule::{Count, Meaning, Scope, Terms};
 pub struct Meta {
     /// The rule's number.
     pub limit: u16,
-    /// What it counts.
+    /// What it counts, and when it refuses.
     pub meaning: Meaning,
-    /// From how many percent of busy workers on it refuses, 1..=100; None: always.
-    pub busy: Option<u8>,
 }
 
 const SCOPES: [Scope; 3] = [Scope::Server, Scope::Vhost, Scope::Location];
-const COUNTS: [Count; 2] = [Count::Workers, Count::Requests];
+const COUNTS: [Count; 3] = [Count::Workers, Count::Requests, Count::Connections];
 
 impl Meta {
     /// The record of a count that is no single rule's.
@@ -25,7 +23,6 @@ impl Meta {
         Meta {
             limit: terms.limit.unwrap_or(0),
             meaning,
-            busy: None,
         }
     }
 
@@ -35,7 +32,7 @@ impl Meta {
         u64::from(self.limit)
             | (self.meaning.scope as u64) << 16
             | (self.meaning.count as u64) << 24
-            | u64::from(self.busy.unwrap_or(0)) << 32
+            | u64::from(self.meaning.busy.unwrap_or(0)) << 32
     }
 
     /// What the word says; None for [`Meta::WIDE`].
@@ -44,8 +41,11 @@ impl Meta {
         let count = *COUNTS.get((word >> 24 & 0xff) as usize)?;
         Some(Meta {
             limit: word as u16,
-            meaning: Meaning { scope, count },
-            busy: Some((word >> 32) as u8).filter(|percent| *percent != 0),
+            meaning: Meaning {
+                scope,
+                count,
+                busy: Some((word >> 32) as u8).filter(|percent| *percent != 0),
+            },
         })
     }
 }
@@ -62,8 +62,7 @@ mod tests {
                     for busy in [None, Some(1), Some(100)] {
                         let meta = Meta {
                             limit,
-                            meaning: Meaning { scope, count },
-                            busy,
+                            meaning: Meaning { scope, count, busy },
                         };
                         assert_eq!(Meta::unpack(meta.pack()), Some(meta));
                     }

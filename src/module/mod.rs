@@ -2,16 +2,22 @@
 
 mod admission;
 mod answer;
+mod asking;
 mod checks;
+mod client;
 mod config;
+mod connections;
 mod directives;
+mod exempt;
 mod hooks;
+mod hourly;
 mod lifecycle;
 mod memory;
 mod meta;
 mod place;
 mod rules;
 mod running;
+mod shared_address;
 mod status;
 mod trip;
 mod visitor;

@@ -7,8 +7,10 @@ use crate::httpd::command::Command;
 use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;
 use crate::limit::key::CountId;
+use crate::limit::network::Network;
 use crate::limit::policy::Ruling;
 use crate::limit::rule::{Count, Defaults, Directive, Level as At, Meaning, Scope, Terms};
+use crate::limit::syntax::MaxConn;
 use crate::store::RecordIndex;
 
 /// A rule in its place.
@@ -17,8 +19,13 @@ pub struct Placed<'p> {
     pub directive: Directive,
     /// What it says.
     pub terms: Terms,
-    /// Its one form everywhere: `MaxConnPerIP@/hoge`.
+    /// The clients it is for; empty for everybody.
+    pub networks: &'p [Network],
+    /// Its one form everywhere: `MaxConnPerIP@/hoge`, and ` for=10.1.0.0/16` after it
+    /// where it is for some clients only.
     pub name: &'p str,
+    /// The name without the clients, which like rules of one place share.
+    pub place: &'p str,
     /// The server it is written in; None for .htaccess, which is one place wherever it is met.
     pub server: Option<Server<'p>>,
     /// Outside or inside a section.
@@ -31,8 +38,11 @@ pub struct Placed<'p> {
     pub beside: Cell<Defaults>,
     // The cells are written while the configuration is read and before children are
     // made, by one thread; those of a .htaccess rule by the request that reads it.
-    /// Its name for counts; set when everything was read.
+    /// Its own name in shared memory; set when everything was read.
     pub id: Cell<CountId>,
+    /// The name of the count that like rules of one place share, so that a client who
+    /// is put into another network keeps what it has; set when everything was read.
+    pub count: Cell<CountId>,
     /// Its record in shared memory, when there was room.
     pub record: Cell<Option<RecordIndex>>,
     /// Whether a later plain rule of the same section took its place.
@@ -54,6 +64,15 @@ impl Ruling for Placed<'_> {
     fn directive(&self) -> Directive {
         self.directive
     }
+
+    fn networks(&self) -> &[Network] {
+        self.networks
+    }
+
+    fn like(&self, other: &Self) -> bool {
+        self.directive == other.directive
+            && self.terms.is_about_connections() == other.terms.is_about_connections()
+    }
 }
 
 impl<'p> Placed<'p> {
@@ -61,16 +80,22 @@ impl<'p> Placed<'p> {
     pub fn new(
         command: Command<'p>,
         directive: Directive,
-        terms: Terms,
+        said: &MaxConn,
         beside: Defaults,
     ) -> &'p Placed<'p> {
         let pool = command.pool();
         let in_htaccess = command.htaccess_directory().is_some();
-        let name = format!("{}@{}", directive.name(), super::place::name(command));
+        let place = format!("{}@{}", directive.name(), super::place::name(command));
+        let name = match said.networks.as_slice() {
+            [] => place.clone(),
+            networks => format!("{place} for={}", shown(networks)),
+        };
         pool.alloc(Placed {
             directive,
-            terms,
+            terms: said.terms,
+            networks: pool.slice(said.networks.iter().copied()),
             name: pool.text(&name),
+            place: pool.text(&place),
             server: (!in_htaccess).then(|| command.server()),
             at: if command.is_in_section() {
                 At::Directory
@@ -81,6 +106,7 @@ impl<'p> Placed<'p> {
             line: command.node().map_or(0, |node| node.line()),
             beside: Cell::new(beside),
             id: Cell::new(CountId(0)),
+            count: Cell::new(CountId(0)),
             record: Cell::new(None),
             superseded: Cell::new(false),
             next: Cell::new(None),
@@ -94,8 +120,22 @@ impl<'p> Placed<'p> {
             .server
             .and_then(|server| server.config(MODULE))
             .map_or(CountId(0), |site| site.id.get());
-        let CountId(name) = CountId::named(&["rule", self.name]);
-        self.id.set(CountId(name ^ site.0.rotate_left(1)));
+        let kind = if self.terms.is_about_connections() {
+            "rule about connections"
+        } else {
+            "rule"
+        };
+        let CountId(place) = CountId::named(&[kind, self.place]);
+        let count = CountId(place ^ site.0.rotate_left(1));
+        self.count.set(count);
+        self.id.set(match self.networks {
+            [] => count,
+            networks => {
+                let networks: Vec<String> = networks.iter().map(Network::to_string).collect();
+                let CountId(own) = CountId::named(&["for", &networks.join(",")]);
+                CountId(count.0 ^ own)
+            }
+        });
     }
 
     /// `name:port` of the virtual host that it is written in; None for the main server.
@@ -182,6 +222,14 @@ impl<'p> Inventory<'p> {
     }
 }
 
+/// Networks as a name shows them: the first few.
+fn shown(networks: &[Network]) -> String {
+    const MOST: usize = 3;
+    let first: Vec<String> = networks.iter().take(MOST).map(Network::to_string).collect();
+    let more = if networks.len() > MOST { ",..." } else { "" };
+    first.join(",") + more
+}
+
 /// Whether these terms count requests over this scope, under any of the defaults that
 /// stand anywhere. Too often rather than too seldom: it only decides whether requests
 /// that no rule governs are counted too.
@@ -196,12 +244,10 @@ pub fn may_count(terms: &Terms, scope: Scope, anywhere: &[Defaults]) -> bool {
                 let defaults = Defaults {
                     scope: default_scope,
                     count: default_count,
+                    busy: None,
                 };
-                terms.meaning(&defaults)
-                    == Meaning {
-                        scope,
-                        count: Count::Requests,
-                    }
+                let meaning = terms.meaning(&defaults);
+                meaning.scope == scope && meaning.count == Count::Requests
             })
     })
 }

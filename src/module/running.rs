@@ -6,14 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use once_cell::race::OnceBox;
 
 use super::MODULE;
+use super::client::Client;
+use super::rules::Placed;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::OnClear;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
+use crate::limit::address::{Address, Prefix};
 use crate::limit::key::Secret;
 use crate::limit::rule::{Defaults, Level, Scope};
+use crate::limit::syntax::Who;
 use crate::report::message::Id;
-use crate::store::{Counter, Holder, Identity, Segment};
+use crate::report::refusal::Verdict;
+use crate::store::{Counter, Holder, Identity, Ledger, RecordIndex, Segment};
 
 /// Some rule exists, so the hooks have work.
 pub const ANY_RULE: u32 = 1;
@@ -27,6 +32,9 @@ static CHILD: OnceBox<Child> = OnceBox::new();
 /// Some rule stands outside sections.
 pub const SERVER_RULE: u32 = 32;
 
+/// Some rule is about connections.
+pub const CONNECTION_RULE: u32 = 64;
+
 /// What one generation of the server has decided at its start.
 pub struct Runtime {
     /// The shared memory.
@@ -35,6 +43,12 @@ pub struct Runtime {
     pub flags: u32,
     /// Whether the configuration mentions the LIMITIP variables.
     pub names_variables: bool,
+    /// Whether some place may enforce its rules: not all of it is a dry run.
+    pub enforces: bool,
+    /// `IPLimitAddress`
+    pub who: Who,
+    /// `IPLimitPrefix`
+    pub prefix: Prefix,
     /// How often the configuration was read.
     pub generation: u32,
     /// What some place says for rules that do not say.
@@ -55,6 +69,10 @@ pub struct Child {
     pub pid: u32,
     /// How many connections it has had.
     pub serial: AtomicU32,
+    /// MaxRequestWorkers.
+    pub max_workers: u32,
+    /// How many requests were looked at for a proxy's address.
+    pub looked_at: AtomicU32,
 }
 
 /// A generation that serves, in a child of it.
@@ -153,9 +171,48 @@ impl Running {
         self.flags() & flag(level, scope) != 0
     }
 
+    /// Whether some rule is about connections.
+    #[inline]
+    pub fn has_connection_rules(self) -> bool {
+        self.flags() & CONNECTION_RULE != 0
+    }
+
     /// The key of the digests.
-    pub fn secret(self) -> Secret {
+    fn secret(self) -> Secret {
         self.runtime.segment.secret()
+    }
+
+    /// The client at this address.
+    #[inline]
+    pub fn client_at(self, address: Address) -> Client {
+        Client::at(address, self.runtime.prefix, self.secret())
+    }
+
+    /// Whether at least so many percent of the workers are busy; without a number, always.
+    pub fn is_busy(self, percent: Option<u8>) -> bool {
+        percent.is_none_or(|percent| {
+            let (busy, _) = self.child.scoreboard.pool();
+            u64::from(busy) * 100 >= u64::from(percent) * u64::from(self.child.max_workers)
+        })
+    }
+
+    /// Notes something in the rule's own counters, if it has some.
+    #[inline]
+    pub fn record(self, rule: &Placed<'_>, note: fn(&Ledger, RecordIndex)) {
+        if let Some(index) = rule.record.get() {
+            note(&self.runtime.segment.ledger(), index);
+        }
+    }
+
+    /// Counts what the rule made of one that was over its number.
+    pub fn record_refusal(self, rule: &Placed<'_>, verdict: Verdict) {
+        self.record(
+            rule,
+            match verdict {
+                Verdict::Refused => Ledger::refused,
+                Verdict::RefusedDryRun => Ledger::refused_dry_run,
+            },
+        );
     }
 }
 
@@ -194,7 +251,7 @@ pub fn fault(text: &str) {
             "{}: a fault of the module was caught, the request is served: {text}; please report this",
             Id::Fault
         );
-        runtime.log(LogLevel::Error, &text);
+        runtime.log(LogLevel::ERROR, &text);
     }
 }
 

@@ -30,7 +30,7 @@ pub fn serve(running: Running, request: Request<'_>) -> c_int {
             "{}: limitipconn-status is not shown, since IPLimitStatusPage is Off; set it On in the main server",
             Id::StatusPageOff
         );
-        log::request(MODULE, LogLevel::Warning, request, &text);
+        log::request(MODULE, LogLevel::WARNING, request, &text);
         return sys::HTTP_NOT_FOUND;
     }
     let format = request
@@ -56,7 +56,7 @@ fn snapshot(running: Running) -> Snapshot {
         CountRow {
             rule: record.map_or_else(|| String::from("?"), |record| record.name.clone()),
             vhost: record.and_then(|record| record.vhost.clone()),
-            key: key(count.client),
+            key: key(count.client, running.runtime.prefix),
             count: count.value.into(),
         }
     });
@@ -65,18 +65,14 @@ fn snapshot(running: Running) -> Snapshot {
         .iter()
         .filter(|rule| rule.generation == running.runtime.generation);
     let rules = current.filter_map(|rule| {
-        let Meta {
-            limit,
-            meaning,
-            busy,
-        } = Meta::unpack(rule.meta)?;
+        let Meta { limit, meaning } = Meta::unpack(rule.meta)?;
         Some(RuleRow {
             rule: rule.name.clone(),
             vhost: rule.vhost.clone(),
             limit: limit.into(),
             scope: meaning.scope.word().into(),
             count: meaning.count.word().into(),
-            busy,
+            busy: meaning.busy,
             passed: rule.passed,
             refused: rule.refused,
             refused_dry_run: rule.refused_dry_run,
@@ -120,8 +116,7 @@ fn snapshot(running: Running) -> Snapshot {
 }
 
 /// A key as people write it: an address, or the network that an IPv6 key is.
-fn key(client: Address) -> String {
-    let prefix = Prefix::default();
+fn key(client: Address, prefix: Prefix) -> String {
     match (client.is_v4(), prefix) {
         (true, Prefix { v4: 32, .. }) | (false, Prefix { v6: 128, .. }) => client.to_string(),
         (true, Prefix { v4, .. }) => format!("{client}/{v4}"),
@@ -135,8 +130,11 @@ mod tests {
 
     #[test]
     fn keys_are_written_as_networks_where_they_are_some() {
-        assert_eq!(key(Address::from_v4([127, 0, 0, 2])), "127.0.0.2");
+        assert_eq!(
+            key(Address::from_v4([127, 0, 0, 2]), Prefix::default()),
+            "127.0.0.2"
+        );
         let network = Address::from_v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(key(network), "2001:db8:0:1::/64");
+        assert_eq!(key(network, Prefix::default()), "2001:db8:0:1::/64");
     }
 }

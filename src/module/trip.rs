@@ -5,9 +5,10 @@
 use std::cell::Cell;
 use std::ptr;
 
+use super::client::{self, Client};
 use super::config::Level;
 use super::running::Running;
-use super::visitor::{Client, Visitor};
+use super::visitor::Visitor;
 use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
 use crate::limit::key::{CountId, Digest};
@@ -19,6 +20,8 @@ struct Place {
     digest: Digest,
     limit: Option<u16>,
     lease: LeaseIndex,
+    /// Whether it stays taken when a dry run marks the request.
+    outlives_mark: bool,
 }
 
 impl Place {
@@ -45,6 +48,10 @@ pub struct Trip<'r> {
     pub seen: Cell<*const Level<'r>>,
     /// Whether one of our rules refused the request.
     pub refused: Cell<bool>,
+    /// Whether a dry run would have refused it.
+    pub marked: Cell<bool>,
+    /// Whether it was counted as exempt.
+    pub exempt: Cell<bool>,
     /// The least room that a rule which let it pass had left.
     pub least_room: Cell<u32>,
     /// The request before on the same connection, while it has not ended.
@@ -66,11 +73,11 @@ impl<'r> Trip<'r> {
     fn begin(running: Running, initial: Request<'r>) -> Option<&'r Trip<'r>> {
         let connection = initial.connection();
         let visitor = connection.state(super::MODULE);
-        let client = match (initial.client_other_than_peer(), visitor) {
-            (Some(address), _) => Client::at(address, running.secret()),
+        let client = match (client::other_than_peer(running, initial), visitor) {
+            (Some(address), _) => running.client_at(address),
             (None, Some(visitor)) => visitor.peer,
             // A stream of HTTP/2 has a connection of its own, without a visitor.
-            (None, None) => Client::at(connection.peer()?, running.secret()),
+            (None, None) => running.client_at(connection.peer()?.into()),
         };
         let pool = initial.pool();
         let trip: &'r Trip<'r> = pool.alloc(Trip {
@@ -81,6 +88,8 @@ impl<'r> Trip<'r> {
             places: List::new(pool),
             seen: Cell::new(ptr::null()),
             refused: Cell::new(false),
+            marked: Cell::new(false),
+            exempt: Cell::new(false),
             least_room: Cell::new(u32::MAX),
             earlier: Cell::new(ptr::null()),
             started: initial.started(),
@@ -100,6 +109,11 @@ impl<'r> Trip<'r> {
             .iter()
             .find(|(asked, _)| *asked == rule)
             .map(|(_, passed)| passed)
+    }
+
+    /// Whether any rule was asked.
+    pub fn was_asked(&self) -> bool {
+        self.asked.iter().next().is_some()
     }
 
     /// Notes what became of a rule.
@@ -149,7 +163,15 @@ impl<'r> Trip<'r> {
     }
 
     /// Takes a place in a count. `Err` is the count that it would have been.
-    pub fn take_place(&self, count: CountId, limit: Option<u16>) -> Result<(), u32> {
+    ///
+    /// A place that does not outlive a mark is given back when a dry run marks the
+    /// request: enforced, it would not have been there.
+    pub fn take_place(
+        &self,
+        count: CountId,
+        limit: Option<u16>,
+        outlives_mark: bool,
+    ) -> Result<(), u32> {
         let digest = self.client.digest.within(count);
         let of_this = |place: &Place| place.digest == digest;
         let kept = self.places.iter().find(of_this);
@@ -164,24 +186,37 @@ impl<'r> Trip<'r> {
                 self.running.child.holder.release(place.lease);
             }
         }
-        let taken = self.acquire(digest, count, limit);
+        let taken = self.acquire(digest, count, limit, outlives_mark);
         if taken.is_err() && kept.is_some() {
             // A refused include must not take the page's own place away.
-            let _ = self.acquire(digest, count, None);
+            let _ = self.acquire(digest, count, None, outlives_mark);
         }
         taken
     }
 
     /// Looks twice before it is refused: a client that has read its last answer to the
     /// end may be back before the worker that wrote it has given the place back.
-    fn acquire(&self, digest: Digest, count: CountId, limit: Option<u16>) -> Result<(), u32> {
-        self.acquire_now(digest, count, limit).or_else(|_| {
+    fn acquire(
+        &self,
+        digest: Digest,
+        count: CountId,
+        limit: Option<u16>,
+        outlives_mark: bool,
+    ) -> Result<(), u32> {
+        let now = || self.acquire_now(digest, count, limit, outlives_mark);
+        now().or_else(|_| {
             std::thread::yield_now();
-            self.acquire_now(digest, count, limit)
+            now()
         })
     }
 
-    fn acquire_now(&self, digest: Digest, count: CountId, limit: Option<u16>) -> Result<(), u32> {
+    fn acquire_now(
+        &self,
+        digest: Digest,
+        count: CountId,
+        limit: Option<u16>,
+        outlives_mark: bool,
+    ) -> Result<(), u32> {
         let key = Keyed {
             digest,
             count,
@@ -193,11 +228,25 @@ impl<'r> Trip<'r> {
                     digest,
                     limit,
                     lease: lease.keep(),
+                    outlives_mark,
                 });
                 Ok(())
             }
             Acquired::Refused { count } => Err(count + 1),
             Acquired::Untracked => Ok(()),
+        }
+    }
+
+    /// Gives back what a request that was refused would not hold; nobody is refused for
+    /// a request that a dry run has marked. A worker that it holds is nobody's either.
+    pub fn give_back_marked(&self) {
+        while let Some(place) = self.places.take(|place| !place.outlives_mark) {
+            self.running.child.holder.release(place.lease);
+        }
+        if !self.running.runtime.enforces
+            && let Some(visitor) = self.visitor
+        {
+            visitor.get_up();
         }
     }
 

@@ -2,32 +2,22 @@
 //! in which it sits while a worker carries it.
 
 use std::cell::Cell;
-use std::net::IpAddr;
 use std::ptr;
 
+use super::client::Client;
+use super::connections::Arrival;
 use super::running::{Child, Running};
 use super::trip::Trip;
 use crate::httpd::connection::Connection;
 use crate::httpd::pool::OnClear;
-use crate::limit::address::{Address, Prefix};
-use crate::limit::key::{Digest, Secret};
-
-/// A client as the rules see it.
-#[derive(Clone, Copy)]
-pub struct Client {
-    /// The full address, for people.
-    pub address: Address,
-    /// The address cut to its prefix: the key.
-    pub key: Address,
-    /// The key's digest.
-    pub digest: Digest,
-}
 
 /// What is kept for a client connection.
 pub struct Visitor {
     child: &'static Child,
     /// The connection's peer.
     pub peer: Client,
+    /// What the rules about connections made of it.
+    pub arrival: Arrival,
     /// Names this connection among all that ever sat in a slot.
     owner: u64,
     slot: Cell<Option<u32>>,
@@ -39,35 +29,15 @@ pub struct Visitor {
     newest: Cell<*const Trip<'static>>,
 }
 
-impl Client {
-    /// The client at this address.
-    pub fn at(address: IpAddr, secret: Secret) -> Client {
-        let address = Address::from(address);
-        let key = address.masked(Prefix::default());
-        Client {
-            address,
-            key,
-            digest: secret.digest(key),
-        }
-    }
-
-    /// A byte of the digest, never 0, by which the slots are searched.
-    pub fn tag(&self) -> u8 {
-        ((self.digest.tag >> 56) as u8).max(1)
-    }
-}
-
 impl Visitor {
     /// Notes who is on a new connection. The visitor takes its seat at once, so that a
     /// worker whose request is not read yet counts for its TCP peer.
-    pub fn welcome(running: Running, connection: Connection<'_>) {
-        let Some(address) = connection.peer() else {
-            return;
-        };
-        let peer = Client::at(address, running.secret());
+    pub fn welcome<'c>(running: Running, connection: Connection<'c>) -> Option<&'c Visitor> {
+        let peer = running.client_at(connection.peer()?.into());
         let visitor: &Visitor = connection.pool().alloc(Visitor {
             child: running.child,
             peer,
+            arrival: Arrival::new(),
             owner: running.child.next_owner(),
             slot: Cell::new(None),
             seated: Cell::new(peer),
@@ -77,6 +47,7 @@ impl Visitor {
         connection.pool().on_clear(visitor);
         connection.keep(super::MODULE, visitor);
         visitor.sit_down(connection);
+        Some(visitor)
     }
 
     /// A worker carries the connection (again): the visitor sits in that worker's slot.
@@ -156,6 +127,7 @@ impl Visitor {
 
 impl OnClear for Visitor {
     fn on_clear(&self) {
+        self.arrival.end(self.child);
         self.get_up();
     }
     fn on_fault(text: &str) {

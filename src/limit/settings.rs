@@ -1,0 +1,115 @@
+//! What a place says about the answers of its rules: dry run, status, headers, log.
+//!
+//! What is not said stays `None` until all places around have been asked; the
+//! defaults apply here and nowhere else.
+
+/// A level of httpd's error log, by its number: 0 is `emerg`, 15 is `trace8`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Severity(pub u8);
+
+/// The settings of one place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// `IPLimitDryRun`
+    pub dry_run: Option<bool>,
+    /// `IPLimitHeaders`
+    pub headers: Option<bool>,
+    /// `IPLimitRetryAfter`, in seconds, at least 1.
+    pub retry_after: Option<u32>,
+    /// The first number of `IPLimitErrorStatus`, 400..=599.
+    pub concurrency_status: Option<u16>,
+    /// The second number of `IPLimitErrorStatus`, 400..=599.
+    pub rate_status: Option<u16>,
+    /// `IPLimitLogLevel`
+    pub log_level: Option<Severity>,
+}
+
+const NAMES: [&str; 16] = [
+    "emerg", "alert", "crit", "error", "warn", "notice", "info", "debug", "trace1", "trace2",
+    "trace3", "trace4", "trace5", "trace6", "trace7", "trace8",
+];
+
+impl Severity {
+    /// What refusals are logged at unless a place says otherwise.
+    pub const WARN: Severity = Severity(4);
+
+    /// The level with this name.
+    pub(super) fn parse(word: &str) -> Option<Severity> {
+        let at = NAMES
+            .iter()
+            .position(|name| word.eq_ignore_ascii_case(name))?;
+        u8::try_from(at).ok().map(Severity)
+    }
+}
+
+impl Settings {
+    /// These settings, and where they are silent those of the place around.
+    #[must_use]
+    pub fn or(self, around: Settings) -> Settings {
+        Settings {
+            dry_run: self.dry_run.or(around.dry_run),
+            headers: self.headers.or(around.headers),
+            retry_after: self.retry_after.or(around.retry_after),
+            concurrency_status: self.concurrency_status.or(around.concurrency_status),
+            rate_status: self.rate_status.or(around.rate_status),
+            log_level: self.log_level.or(around.log_level),
+        }
+    }
+
+    /// Whether refusals are only marked.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run == Some(true)
+    }
+
+    /// Whether governed answers tell their limits.
+    pub fn has_headers(&self) -> bool {
+        self.headers == Some(true)
+    }
+
+    /// When a client that was refused for what it has in flight may try again, in
+    /// seconds: a place can become free at any time.
+    pub fn retry_after(&self) -> u32 {
+        self.retry_after.unwrap_or(5)
+    }
+
+    /// The status of a refusal by a concurrency rule.
+    pub fn concurrency_status(&self) -> u16 {
+        self.concurrency_status.unwrap_or(503)
+    }
+
+    /// The level of a refusal's line in the log.
+    pub fn log_level(&self) -> Severity {
+        self.log_level.unwrap_or(Severity::WARN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_silent_takes_what_is_around() {
+        let around = Settings {
+            dry_run: Some(true),
+            retry_after: Some(9),
+            ..Settings::default()
+        };
+        let place = Settings {
+            dry_run: Some(false),
+            concurrency_status: Some(429),
+            ..Settings::default()
+        };
+        let both = place.or(around);
+        assert!(!both.is_dry_run());
+        assert_eq!((both.retry_after(), both.concurrency_status()), (9, 429));
+        assert_eq!(both.log_level(), Severity::WARN);
+    }
+
+    #[test]
+    fn levels_are_known_by_httpds_names() {
+        assert_eq!(Severity::parse("EMERG"), Some(Severity(0)));
+        assert_eq!(Severity::parse("warn"), Some(Severity::WARN));
+        assert_eq!(Severity::parse("trace8"), Some(Severity(15)));
+        assert_eq!(Severity::parse("loud"), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Rules about connections (`count=connections`): asked when one arrives, before any
+//! request; behind the PROXY protocol at its first request, when the client is known.
+//!
+//! A connection holds one place, whatever it carries, until its pool is cleared.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use super::MODULE;
+use super::answer::{self, Found};
+use super::client::Client;
+use super::config::Site;
+use super::exempt;
+use super::rules::Placed;
+use super::running::{Child, Running};
+use super::visitor::Visitor;
+use crate::httpd::connection::Connection;
+use crate::httpd::request::Request;
+use crate::httpd::state;
+use crate::limit::policy;
+use crate::report::refusal::Verdict;
+use crate::store::{Acquired, Counter, Keyed, LeaseIndex, Ledger};
+
+/// Nothing was asked yet, and nothing is to be asked.
+const OPEN: u8 = 0;
+/// The first request is to ask.
+const AWAITED: u8 = 1;
+/// One of several streams that came at once is asking.
+const ASKING: u8 = 2;
+/// Refused: so is every request on it.
+const REFUSED: u8 = 3;
+
+/// What became of a connection.
+pub struct Arrival {
+    state: AtomicU8,
+    /// Written by whoever asks, before `state` says that all is decided.
+    lease: Cell<Option<LeaseIndex>>,
+}
+
+impl Arrival {
+    /// A connection that was not looked at.
+    pub fn new() -> Arrival {
+        Arrival {
+            state: AtomicU8::new(OPEN),
+            lease: Cell::new(None),
+        }
+    }
+
+    /// Gives the connection's place back.
+    pub fn end(&self, child: &Child) {
+        if let Some(lease) = self.lease.take() {
+            child.holder.release(lease);
+        }
+    }
+}
+
+/// pre_connection: whether the connection may stay.
+pub fn on_arrival(running: Running, visitor: &Visitor, connection: Connection<'_>) -> bool {
+    if connection.awaits_proxy_header() {
+        visitor.arrival.state.store(AWAITED, Release);
+        return true;
+    }
+    !is_refused(running, visitor, connection, &visitor.peer)
+}
+
+/// quick_handler: the status of the answer when the connection is one too many.
+pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int> {
+    let connection = request.connection();
+    let carrier = connection.master().unwrap_or(connection);
+    // Streams of HTTP/2 come here on threads of their own. They use of the visitor what
+    // never changes, and `arrival`, whose state lets one of them in at a time.
+    let visitor = carrier.state(MODULE)?;
+    let arrival = &visitor.arrival;
+    // Acquire, Release: what the one that asked has written is seen by the others.
+    if arrival
+        .state
+        .compare_exchange(AWAITED, ASKING, AcqRel, Acquire)
+        .is_ok()
+    {
+        let client = match request.client_other_than_peer() {
+            Some(address) => running.client_at(address.into()),
+            None => visitor.peer,
+        };
+        let refused = is_refused(running, visitor, carrier, &client);
+        arrival
+            .state
+            .store(if refused { REFUSED } else { OPEN }, Release);
+    }
+    (arrival.state.load(Acquire) == REFUSED).then(|| {
+        connection.close_after_response();
+        answer::refuse_for_connection(running, request)
+    })
+}
+
+fn is_refused(
+    running: Running,
+    visitor: &Visitor,
+    connection: Connection<'_>,
+    client: &Client,
+) -> bool {
+    let Some(main) = running.runtime.main.config(MODULE) else {
+        return false;
+    };
+    let rules = main.connections;
+    let Some(rule) = rules
+        .iter()
+        .find(|rule| policy::is_for(rules, **rule, client.address))
+    else {
+        return false;
+    };
+    let Some(limit) = rule.terms.limit else {
+        return false;
+    };
+    let spares = |site: &Site<'_>| is_spared(site, client);
+    let base = connection
+        .base_server()
+        .and_then(|server| server.config(MODULE));
+    if base.map_or_else(|| spares(main), spares) {
+        running.runtime.segment.add(Counter::Exempt, 1);
+        return false;
+    }
+    let busy = rule.terms.meaning(&main.level.defaults).busy;
+    let settings = &main.level.settings;
+    let Err(stands) = take_place(running, visitor, client, rule, Some(limit)) else {
+        running.record(rule, Ledger::passed);
+        return false;
+    };
+    if !running.is_busy(busy) {
+        let _ = take_place(running, visitor, client, rule, None);
+        running.record(rule, Ledger::passed);
+        return false;
+    }
+    let found = Found::by(rule, stands, limit);
+    answer::tell_of_connection(running, connection, client, found, settings);
+    let verdict = answer::verdict(settings);
+    running.record_refusal(rule, verdict);
+    verdict == Verdict::Refused
+}
+
+/// Proxies whose word is taken carry other people's requests; they are nobody's client.
+fn is_spared(site: &Site<'_>, client: &Client) -> bool {
+    site.client_header
+        .is_some_and(|header| header.trusts(client.address))
+        || exempt::spares_peer(site.level.exempt, client.address)
+}
+
+/// Looks twice, as for requests: a client that has seen its last connection end may be
+/// back before that connection's worker has given the place back.
+fn take_place(
+    running: Running,
+    visitor: &Visitor,
+    client: &Client,
+    rule: &Placed<'_>,
+    limit: Option<u16>,
+) -> Result<(), u32> {
+    let count = rule.count.get();
+    let key = Keyed {
+        digest: client.digest.within(count),
+        count,
+        client: client.key,
+    };
+    let acquire = || running.child.holder.acquire(&key, limit, state::seconds());
+    let mut acquired = acquire();
+    if matches!(acquired, Acquired::Refused { .. }) {
+        std::thread::yield_now();
+        acquired = acquire();
+    }
+    match acquired {
+        Acquired::Held(lease) => {
+            visitor.arrival.lease.set(Some(lease.keep()));
+            Ok(())
+        }
+        Acquired::Untracked => Ok(()),
+        Acquired::Refused { count } => Err(count + 1),
+    }
+}

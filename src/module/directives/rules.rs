@@ -1,0 +1,98 @@
+//! The directives that limit, and what they take when they do not say.
+
+use super::{level, site};
+use crate::httpd::command::Command;
+use crate::limit::policy::{self, Ruling};
+use crate::limit::rule::Directive;
+use crate::limit::syntax;
+use crate::module::lifecycle;
+use crate::module::rules::{Inventory, Placed};
+use crate::report::message::Id;
+
+pub(super) fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    let said = syntax::max_conn(arguments).map_err(|fault| fault.to_string())?;
+    let about_connections = said.terms.is_about_connections();
+    let in_htaccess = command.htaccess_directory().is_some();
+    if about_connections && (command.is_in_section() || command.server().is_virtual()) {
+        return Err(format!(
+            "\"{arguments}\": count=connections is counted before any request is read, so it stands \
+             in the main server's configuration only, outside sections; use count=requests here"
+        ));
+    }
+    // SAFETY: the only call in this handler: either of the two is made.
+    let (rules, beside) = unsafe {
+        if about_connections {
+            let site = site(command);
+            (&mut site.connections, site.level.defaults)
+        } else {
+            let level = level(command);
+            (&mut level.rules, level.defaults)
+        }
+    };
+    let rule = Placed::new(command, Directive::MaxConnPerIp, &said, beside);
+    let rival = rules
+        .iter()
+        .copied()
+        .filter(|first| first.like(rule))
+        .find_map(|first| policy::conflict(first, rule).map(|shared| (first, shared)));
+    if let Some((first, shared)) = rival {
+        let is_plain = |rule: &Placed<'_>| rule.networks.is_empty() && rule.terms.is_plain();
+        if !(is_plain(first) && is_plain(rule)) {
+            let clients = match shared {
+                None => String::new(),
+                Some(network) => format!(" for {network}"),
+            };
+            return Err(format!(
+                "\"{arguments}\" is the second such rule of this section{clients}; the first is on line {} of {}; \
+                 keep one of them",
+                first.line, first.file
+            ));
+        }
+        first.supersede();
+        *rules = command.pool().slice(
+            rules
+                .iter()
+                .copied()
+                .filter(|said| !std::ptr::eq(*said, first)),
+        );
+        if !in_htaccess {
+            let text = format!(
+                "{}: MaxConnPerIP {arguments} on line {} of {} replaces the one on line {}; keep one of them",
+                Id::Duplicate,
+                rule.line,
+                rule.file,
+                first.line
+            );
+            Inventory::of(command.pool()).warn(&text);
+        }
+    }
+    *rules = command.pool().slice(rules.iter().copied().chain([rule]));
+    if in_htaccess {
+        lifecycle::met_in_htaccess(rule);
+        return Ok(());
+    }
+    let inventory = Inventory::of(command.pool());
+    inventory.add(rule);
+    if command.is_limited_to_methods() {
+        inventory.warn(&format!(
+            "{}: MaxConnPerIP on line {} of {} holds for all methods, whatever <Limit> is around it; \
+             use <If \"%{{REQUEST_METHOD}} == 'POST'\"> to name one",
+            Id::InsideLimit,
+            rule.line,
+            rule.file
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn defaults(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    let said = syntax::defaults(arguments).map_err(|fault| fault.to_string())?;
+    // SAFETY: the only call in this handler.
+    let level = unsafe { level(command) };
+    level.defaults = said.or(level.defaults);
+    for rule in level.rules {
+        rule.beside.set(level.defaults);
+    }
+    Inventory::of(command.pool()).note_defaults(level.defaults, command.is_in_section());
+    Ok(())
+}

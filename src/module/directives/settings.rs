@@ -1,0 +1,58 @@
+//! The directives that say how refusals are answered and told.
+
+use super::level;
+use crate::httpd::command::Command;
+use crate::limit::settings::Settings;
+use crate::limit::syntax::{self, Fault};
+
+/// Puts one setting in its place; of several lines in one section the last counts, as
+/// with httpd's own settings.
+fn set<T>(
+    command: Command<'_>,
+    said: Result<T, Fault>,
+    set: impl FnOnce(&mut Settings, T),
+) -> Result<(), String> {
+    let value = said.map_err(|fault| fault.to_string())?;
+    // SAFETY: the only call in each of the handlers below.
+    set(&mut unsafe { level(command) }.settings, value);
+    Ok(())
+}
+
+pub(super) fn dry_run(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    set(command, syntax::on_or_off(arguments), |settings, on| {
+        settings.dry_run = Some(on);
+    })
+}
+
+pub(super) fn headers(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    set(command, syntax::on_or_off(arguments), |settings, on| {
+        settings.headers = Some(on);
+    })
+}
+
+pub(super) fn retry_after(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    set(
+        command,
+        syntax::retry_after(arguments),
+        |settings, seconds| {
+            settings.retry_after = Some(seconds);
+        },
+    )
+}
+
+pub(super) fn error_status(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    set(
+        command,
+        syntax::error_status(arguments),
+        |settings, (concurrency, rate)| {
+            settings.concurrency_status = Some(concurrency);
+            settings.rate_status = rate.or(settings.rate_status);
+        },
+    )
+}
+
+pub(super) fn log_level(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    set(command, syntax::log_level(arguments), |settings, level| {
+        settings.log_level = Some(level);
+    })
+}
