@@ -11,6 +11,9 @@ pub const SERVING: &str = "resuming normal operations";
 /// In every line of ours about a refusal.
 pub const REFUSED: &str = "limitipconn(101): ";
 
+/// In every line of ours about refusals that had no line.
+pub const LEFT_OUT: &str = "limitipconn(102): ";
+
 /// All that stands in a file; nothing when there is none.
 pub fn read(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();

@@ -92,10 +92,10 @@ impl Setup {
         self
     }
 
-    /// Refusals are no fault.
+    /// Refusals are no fault, and neither is it to leave some of a flood out.
     #[must_use]
     pub fn expect_refusals(self) -> Setup {
-        self.expect_log(log::REFUSED)
+        self.expect_log(log::REFUSED).expect_log(log::LEFT_OUT)
     }
 
     /// Leaves our module out: a control.
