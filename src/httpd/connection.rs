@@ -9,6 +9,7 @@ use super::pool::Pool;
 use super::record::{Module, Slots};
 use super::scoreboard::{Scoreboard, Slot};
 use super::server::Server;
+use super::state;
 use crate::sys;
 
 /// A connection that lives at least for `'c`.
@@ -103,20 +104,19 @@ impl<'c> Connection<'c> {
         false
     }
 
-    /// Whether httpd opened it to wake a worker: it comes from here, and its first
-    /// bytes are those that httpd sends then. Nothing is read from the socket.
+    /// Whether httpd opened it to wake a worker: it comes from here, and has brought
+    /// what httpd sends then and nothing else. Nothing is read from the socket.
     ///
     /// # Safety
     /// `socket` is the live apr_socket_t of this connection, as pre_connection gets it.
     pub unsafe fn is_dummy(self, socket: *mut c_void) -> bool {
         // To a TLS port httpd sends an alert instead of a request.
-        const REQUEST: &[u8] = b"OPTIONS * HTTP/1.0\r\nUser-Agent: ";
         const ALERT: &[u8] = b"\x15\x03\x01\x00\x02\x01\x00";
         if !self.is_from_here() {
             return false;
         }
         let mut fd = -1;
-        let mut bytes = [0u8; REQUEST.len()];
+        let mut bytes = [0u8; 1024];
         // SAFETY: the socket is live, by the contract; recv writes into `bytes` only.
         let length = unsafe {
             if sys::apr_os_sock_get(&mut fd, socket.cast()) != 0 {
@@ -126,7 +126,11 @@ impl<'c> Connection<'c> {
             libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), flags)
         };
         let seen = &bytes[..usize::try_from(length).unwrap_or(0)];
-        seen == REQUEST || seen == ALERT
+        let request = format!(
+            "OPTIONS * HTTP/1.0\r\nUser-Agent: {} (internal dummy connection)\r\n\r\n",
+            state::description()
+        );
+        seen == ALERT || seen == request.as_bytes()
     }
 
     /// The server whose address it came to.

@@ -224,6 +224,15 @@ pub fn refuse_for_connection(running: Running, request: Request<'_>) -> c_int {
     settings.concurrency_status().into()
 }
 
+/// Marks a request on a connection that a dry run would have refused.
+pub fn mark_for_connection(running: Running, request: Request<'_>) {
+    if let Some(trip) = Trip::of(running, request) {
+        trip.marked.set(true);
+        trip.give_back_marked();
+    }
+    request.set_variable(c"LIMITIP_STATUS", "REJECTED_DRY_RUN");
+}
+
 /// The headers of every refusal.
 fn say_when_to_retry(request: Request<'_>, settings: &Settings) {
     request.set_error_header(c"Retry-After", &settings.retry_after().to_string());

@@ -29,8 +29,10 @@ const OPEN: u8 = 0;
 const AWAITED: u8 = 1;
 /// One of several streams that came at once is asking.
 const ASKING: u8 = 2;
+/// A dry run would have refused it: so it would every request on it.
+const MARKED: u8 = 3;
 /// Refused: so is every request on it.
-const REFUSED: u8 = 3;
+const REFUSED: u8 = 4;
 
 /// What became of a connection.
 pub struct Arrival {
@@ -62,10 +64,13 @@ pub fn on_arrival(running: Running, visitor: &Visitor, connection: Connection<'_
         visitor.arrival.state.store(AWAITED, Release);
         return true;
     }
-    !is_refused(running, visitor, connection, &visitor.peer)
+    let state = ask(running, visitor, connection, &visitor.peer);
+    visitor.arrival.state.store(state, Release);
+    state != REFUSED
 }
 
-/// quick_handler: the status of the answer when the connection is one too many.
+/// quick_handler: the status of the answer when the connection is one too many. In a
+/// dry run its requests are marked, and count as little as if they had not come.
 pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int> {
     let connection = request.connection();
     let carrier = connection.master().unwrap_or(connection);
@@ -83,35 +88,37 @@ pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int>
             Some(address) => running.client_at(address.into()),
             None => visitor.peer,
         };
-        let refused = is_refused(running, visitor, carrier, &client);
         arrival
             .state
-            .store(if refused { REFUSED } else { OPEN }, Release);
+            .store(ask(running, visitor, carrier, &client), Release);
     }
-    (arrival.state.load(Acquire) == REFUSED).then(|| {
-        connection.close_after_response();
-        answer::refuse_for_connection(running, request)
-    })
+    match arrival.state.load(Acquire) {
+        REFUSED => {
+            connection.close_after_response();
+            Some(answer::refuse_for_connection(running, request))
+        }
+        MARKED => {
+            answer::mark_for_connection(running, request);
+            None
+        }
+        _ => None,
+    }
 }
 
-fn is_refused(
-    running: Running,
-    visitor: &Visitor,
-    connection: Connection<'_>,
-    client: &Client,
-) -> bool {
+/// What becomes of the connection: OPEN, MARKED or REFUSED.
+fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: &Client) -> u8 {
     let Some(main) = running.runtime.main.config(MODULE) else {
-        return false;
+        return OPEN;
     };
     let rules = main.connections;
     let Some(rule) = rules
         .iter()
         .find(|rule| policy::is_for(rules, **rule, client.address))
     else {
-        return false;
+        return OPEN;
     };
     let Some(limit) = rule.terms.limit else {
-        return false;
+        return OPEN;
     };
     let spares = |site: &Site<'_>| is_spared(site, client);
     let base = connection
@@ -119,24 +126,27 @@ fn is_refused(
         .and_then(|server| server.config(MODULE));
     if base.map_or_else(|| spares(main), spares) {
         running.runtime.segment.add(Counter::Exempt, 1);
-        return false;
+        return OPEN;
     }
     let busy = rule.terms.meaning(&main.level.defaults).busy;
     let settings = &main.level.settings;
     let Err(stands) = take_place(running, visitor, client, rule, Some(limit)) else {
         running.record(rule, Ledger::passed);
-        return false;
+        return OPEN;
     };
     if !running.is_busy(busy) {
         let _ = take_place(running, visitor, client, rule, None);
         running.record(rule, Ledger::passed);
-        return false;
+        return OPEN;
     }
     let found = Found::by(rule, stands, limit);
     answer::tell_of_connection(running, connection, client, found, settings);
     let verdict = answer::verdict(settings);
     running.record_refusal(rule, verdict);
-    verdict == Verdict::Refused
+    match verdict {
+        Verdict::Refused => REFUSED,
+        Verdict::RefusedDryRun => MARKED,
+    }
 }
 
 /// Proxies whose word is taken carry other people's requests; they are nobody's client.
