@@ -30,6 +30,12 @@ pub fn in_effect<'s, 'a, R: Ruling>(
         .chain(own.iter().copied())
 }
 
+/// Whether nothing inherited is left beside what a place says itself.
+pub fn replaces_all<R: Ruling>(own: &[&R], base: &[&R]) -> bool {
+    base.iter()
+        .all(|inherited| own.iter().any(|said| said.like(inherited)))
+}
+
 /// Whether `rule` is the one among these that is for this client: of like rules the
 /// one with the longest network around the client, else the one for everybody.
 pub fn is_for<R: Ruling>(rules: &[&R], rule: &R, client: Address) -> bool {
@@ -135,5 +141,7 @@ mod tests {
             in_effect(&[&outer], &[&inner]).collect::<Vec<_>>(),
             [&inner]
         );
+        assert!(replaces_all(&[&inner], &[&outer]) && replaces_all(&[&inner], &[]));
+        assert!(!replaces_all(&[], &[&outer]));
     }
 }

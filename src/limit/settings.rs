@@ -24,6 +24,16 @@ pub struct Settings {
     pub log_level: Option<Severity>,
 }
 
+/// The settings of a place within its server: merged only when they are needed, since
+/// most requests need one or two of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Within<'s> {
+    /// What the place says.
+    pub place: &'s Settings,
+    /// What its server says.
+    pub server: &'s Settings,
+}
+
 const NAMES: [&str; 16] = [
     "emerg", "alert", "crit", "error", "warn", "notice", "info", "debug", "trace1", "trace2",
     "trace3", "trace4", "trace5", "trace6", "trace7", "trace8",
@@ -80,6 +90,25 @@ impl Settings {
     /// The level of a refusal's line in the log.
     pub fn log_level(&self) -> Severity {
         self.log_level.unwrap_or(Severity::WARN)
+    }
+}
+
+impl Within<'_> {
+    /// All of them.
+    pub fn merged(&self) -> Settings {
+        self.place.or(*self.server)
+    }
+
+    /// As [`Settings::is_dry_run`].
+    #[inline]
+    pub fn is_dry_run(&self) -> bool {
+        self.place.dry_run.or(self.server.dry_run) == Some(true)
+    }
+
+    /// As [`Settings::has_headers`].
+    #[inline]
+    pub fn has_headers(&self) -> bool {
+        self.place.headers.or(self.server.headers) == Some(true)
     }
 }
 

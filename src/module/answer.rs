@@ -13,7 +13,7 @@ use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::key::CountId;
-use crate::limit::settings::Settings;
+use crate::limit::settings::{Settings, Within};
 use crate::report::printable::decoded;
 use crate::report::ratelimit::Concurrency;
 use crate::report::refusal::{Asked, Refusal, Verdict};
@@ -55,7 +55,7 @@ pub struct Answer<'r> {
     /// The client request that it is part of.
     pub trip: &'r Trip<'r>,
     /// The settings of the rules' level.
-    pub settings: Settings,
+    pub settings: Within<'r>,
 }
 
 /// What becomes of one that is over the number.
@@ -71,10 +71,11 @@ impl<'r> Answer<'r> {
     /// Refuses: gives places back, marks the client's request, and tells client and log.
     /// Returns what the hook returns; in a dry run the request goes on.
     pub fn refuse(&self, found: Found<'_>) -> c_int {
-        let verdict = verdict(&self.settings);
-        self.tell(found, verdict);
+        let settings = self.settings.merged();
+        let verdict = verdict(&settings);
+        self.tell(found, &settings);
         let status = match verdict {
-            Verdict::Refused => c_int::from(self.settings.concurrency_status()),
+            Verdict::Refused => c_int::from(settings.concurrency_status()),
             Verdict::RefusedDryRun => DECLINED,
         };
         if self.request.is_sub() {
@@ -88,7 +89,7 @@ impl<'r> Answer<'r> {
                 self.trip.give_back();
                 initial.set_variable(c"LIMITIP", "1");
                 initial.set_variable(c"LIMITIP_STATUS", "REJECTED");
-                say_when_to_retry(self.request, &self.settings);
+                say_when_to_retry(self.request, &settings);
             }
             Verdict::RefusedDryRun => {
                 self.trip.marked.set(true);
@@ -139,8 +140,8 @@ impl<'r> Answer<'r> {
         self.request.add_error_header(c"RateLimit", &fields.state());
     }
 
-    fn tell(&self, found: Found<'_>, verdict: Verdict) {
-        let level = LogLevel::numbered(self.settings.log_level().0);
+    fn tell(&self, found: Found<'_>, settings: &Settings) {
+        let level = LogLevel::numbered(settings.log_level().0);
         if !log::shows(MODULE, level, self.request) {
             return;
         }
@@ -156,7 +157,7 @@ impl<'r> Answer<'r> {
         let site = self.request.server().config(MODULE);
         let refusal = Refusal {
             client: self.trip.client.address,
-            verdict,
+            verdict: verdict(settings),
             count: found.stands,
             limit: found.limit.into(),
             rule: found.rule,

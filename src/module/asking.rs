@@ -9,11 +9,13 @@ use super::meta::Meta;
 use super::rules::Placed;
 use super::running::Running;
 use super::trip::Trip;
+use crate::httpd::pool::List;
 use crate::httpd::request::Request;
 use crate::limit::concurrency::{count_of, over};
 use crate::limit::key::CountId;
 use crate::limit::policy;
 use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope};
+use crate::limit::settings::Within;
 use crate::report::refusal::Verdict;
 use crate::store::Ledger;
 use crate::sys::DECLINED;
@@ -35,6 +37,8 @@ pub struct Asking<'r> {
     answer: Answer<'r>,
     level: Level,
     rules: &'r [&'r Placed<'r>],
+    /// Whether none of the rules is for some clients only.
+    is_for_all: bool,
     defaults: Defaults,
     vhost: CountId,
 }
@@ -47,14 +51,11 @@ impl<'r> Asking<'r> {
         trip: &'r Trip<'r>,
         level: Level,
         said: &'r Said<'r>,
-        site: &Site<'_>,
+        site: &'r Site<'r>,
     ) -> Self {
-        let (defaults, settings) = match level {
-            Level::Server => (said.defaults, said.settings),
-            Level::Directory => (
-                said.defaults.or(site.level.defaults),
-                said.settings.or(site.level.settings),
-            ),
+        let defaults = match level {
+            Level::Server => said.defaults,
+            Level::Directory => said.defaults.or(site.level.defaults),
         };
         let rules = if said.types.is_empty() || said.types.governs(request.content_type()) {
             said.rules
@@ -66,10 +67,14 @@ impl<'r> Asking<'r> {
                 running,
                 request,
                 trip,
-                settings,
+                settings: Within {
+                    place: &said.settings,
+                    server: &site.level.settings,
+                },
             },
             level,
             rules,
+            is_for_all: rules.iter().all(|rule| rule.networks.is_empty()),
             defaults,
             vhost: site.id.get(),
         }
@@ -78,7 +83,7 @@ impl<'r> Asking<'r> {
     /// What is to be asked of a rule, if it has not been asked yet.
     #[inline]
     fn ask(&self, rule: &'r Placed<'r>) -> Option<Ask<'r>> {
-        if !policy::is_for(self.rules, rule, self.answer.trip.client.address) {
+        if !self.is_for_all && !policy::is_for(self.rules, rule, self.answer.trip.client.address) {
             return None;
         }
         let limit = rule.terms.limit?;
@@ -93,10 +98,6 @@ impl<'r> Asking<'r> {
             meaning,
             count,
         })
-    }
-
-    fn open(&self) -> impl Iterator<Item = Ask<'r>> {
-        self.rules.iter().filter_map(|rule| self.ask(rule))
     }
 
     /// Asks what is open. All must pass: looks at all of them first, then takes the
@@ -114,12 +115,14 @@ impl<'r> Asking<'r> {
         // Asked and told once: further subrequests to a place that refused one.
         let refused = |rule: &&Placed<'_>| self.answer.trip.answer(rule.id.get()) == Some(false);
         if self.answer.request.is_sub() && self.rules.iter().any(refused) {
-            return self.answer.settings.concurrency_status().into();
+            return self.answer.settings.merged().concurrency_status().into();
         }
         if let [rule] = self.rules {
             return self.ask(rule).map_or(DECLINED, |ask| self.decide(ask));
         }
-        for ask in self.open() {
+        let open = List::<Ask<'r>, 4>::new(self.answer.request.pool());
+        for ask in self.rules.iter().filter_map(|rule| self.ask(rule)) {
+            open.push(ask);
             let stands = self.stands(ask);
             if over(stands, ask.limit)
                 && self.answer.running.is_busy(ask.meaning.busy)
@@ -129,7 +132,7 @@ impl<'r> Asking<'r> {
             }
         }
         for scope in NARROWEST_FIRST {
-            for ask in self.open().filter(|ask| ask.meaning.scope == scope) {
+            for ask in open.iter().filter(|ask| ask.meaning.scope == scope) {
                 let status = match ask.meaning.count {
                     // Looked at above.
                     Count::Workers | Count::Connections => self.pass(ask),
@@ -202,7 +205,7 @@ impl<'r> Asking<'r> {
     }
 
     fn refuse(&self, ask: Ask<'r>, stands: u32) -> c_int {
-        let verdict = answer::verdict(&self.answer.settings);
+        let verdict = answer::verdict(&self.answer.settings.merged());
         // A dry run goes on, and asks each rule once all the same.
         self.answer
             .trip

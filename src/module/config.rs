@@ -70,7 +70,7 @@ impl<'p> Level<'p> {
     pub fn within(&self, around: &Level<'p>, pool: Pool<'p>) -> Level<'p> {
         let rules = if self.rules.is_empty() {
             around.rules
-        } else if around.rules.is_empty() {
+        } else if policy::replaces_all(self.rules, around.rules) {
             self.rules
         } else {
             pool.slice(policy::in_effect(around.rules, self.rules))
