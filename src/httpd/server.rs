@@ -9,7 +9,7 @@ use super::record::{Module, Slots};
 use crate::sys;
 
 /// A server that lives as long as its configuration.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Server<'s>(NonNull<sys::server_rec>, PhantomData<&'s ()>);
 
 impl<'s> Server<'s> {
@@ -54,6 +54,13 @@ impl<'s> Server<'s> {
                 .unwrap_or(0),
             port => port,
         }
+    }
+
+    /// File and line of its `<VirtualHost>`; None for the main server, which has no one place.
+    pub fn written_at(self) -> Option<(Cow<'s, str>, u32)> {
+        // SAFETY: null or a text of the configuration.
+        let file = unsafe { shown(self.rec().defn_name) };
+        (self.is_virtual() && !file.is_empty()).then(|| (file, self.rec().defn_line_number))
     }
 
     /// The addresses of `<VirtualHost ...>`, as written, with their ports.

@@ -56,6 +56,12 @@ pub fn has_module(name: &CStr) -> bool {
     !unsafe { sys::ap_find_linked_module(name.as_ptr()) }.is_null()
 }
 
+/// Whether httpd was started with `-D` and this word.
+pub fn is_defined(name: &CStr) -> bool {
+    // SAFETY: only reads httpd's list of such words.
+    unsafe { sys::ap_exists_config_define(name.as_ptr()) != 0 }
+}
+
 /// httpd's name and version with what ServerTokens hides.
 pub fn description() -> &'static str {
     // SAFETY: a text of httpd's that is made at start.

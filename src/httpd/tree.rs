@@ -81,6 +81,21 @@ impl<'t> Node<'t> {
     }
 }
 
+/// All directives of the server's configuration at once, in the order of [`walk`]. What is
+/// made of them cannot hold on to them.
+pub fn with_all<R>(read: impl FnOnce(&[Node<'_>]) -> R) -> R {
+    fn below<'t>(first: Option<Node<'t>>, all: &mut Vec<Node<'t>>) {
+        for node in std::iter::successors(first, |node| node.next()) {
+            all.push(node);
+            below(node.first_child(), all);
+        }
+    }
+    let mut all = Vec::new();
+    // SAFETY: as in walk.
+    below(unsafe { Node::from_raw(sys::ap_conftree) }, &mut all);
+    read(&all)
+}
+
 /// Every directive of the server's configuration, depth first.
 pub fn walk(visit: &mut impl FnMut(Node<'_>)) {
     fn below(first: Option<Node<'_>>, visit: &mut impl FnMut(Node<'_>)) {

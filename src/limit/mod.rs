@@ -13,6 +13,7 @@ pub mod mime;
 pub mod network;
 pub mod policy;
 pub mod rule;
+pub mod section;
 pub mod settings;
 pub mod syntax;
 pub mod units;

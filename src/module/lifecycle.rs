@@ -10,7 +10,7 @@ use super::config::Site;
 use super::meta::Meta;
 use super::rules::{Inventory, Placed, may_count};
 use super::running::{ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
-use super::{MODULE, checks, memory};
+use super::{MODULE, checks, dump, memory};
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
 use crate::httpd::scoreboard::Scoreboard;
@@ -77,11 +77,12 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), St
     Ok(())
 }
 
-/// Under `-t` only: what a start would warn about.
+/// Under `-t` only: what a start would warn about, and the rules if they are asked for.
 pub fn test_config(pool: Pool<'static>, main: Server<'static>) {
     for warning in checks::warnings(Inventory::of(pool), main) {
         log::startup(MODULE, LogLevel::WARNING, main, &warning);
     }
+    dump::print_if_asked(pool, main);
 }
 
 /// Before children are made. `Err` is the sentence with which httpd refuses to start.

@@ -8,6 +8,7 @@ mod client;
 mod config;
 mod connections;
 mod directives;
+mod dump;
 mod exempt;
 mod hooks;
 mod hourly;

@@ -10,13 +10,10 @@ use crate::report::printable::printable;
 
 /// The name of the place where a directive stands.
 pub fn name(command: Command<'_>) -> String {
-    let parents =
-        std::iter::successors(command.node().and_then(Node::parent), |node| node.parent());
-    let mut sections: Vec<String> = parents.filter_map(section).collect();
+    let mut sections = command.node().map_or_else(Vec::new, sections_around);
     if let Some(directory) = command.htaccess_directory() {
-        sections.push(format!(".htaccess:{directory}"));
+        sections.insert(0, format!(".htaccess:{directory}"));
     }
-    sections.reverse();
     match (sections.is_empty(), command.server().is_virtual()) {
         (false, _) => printable(&sections.join(">")),
         (true, true) => String::from("vhost"),
@@ -24,9 +21,17 @@ pub fn name(command: Command<'_>) -> String {
     }
 }
 
+/// The names of the sections around a directive, the outermost first.
+pub fn sections_around(node: Node<'_>) -> Vec<String> {
+    let parents = std::iter::successors(node.parent(), |node| node.parent());
+    let mut sections: Vec<String> = parents.filter_map(section).collect();
+    sections.reverse();
+    sections
+}
+
 /// The name of a section that is a place; None for `<VirtualHost>`, `<IfModule>` and
 /// the like, which only stand around.
-fn section(node: Node<'_>) -> Option<String> {
+pub fn section(node: Node<'_>) -> Option<String> {
     let kind = node.name().strip_prefix('<')?;
     let arguments = node.arguments();
     let raw = arguments.trim().trim_end_matches('>').trim();

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dump;
 pub mod json;
 pub mod message;
 pub mod printable;

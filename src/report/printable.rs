@@ -8,6 +8,16 @@ pub fn printable(name: &str) -> String {
     Encoded::name(name).to_string()
 }
 
+/// A text of the configuration as it was written, with every byte outside printable
+/// ASCII as `%XX`, so that it stays on its line.
+pub fn on_one_line(text: &str) -> String {
+    Encoded {
+        text: text.as_bytes(),
+        also: b"",
+    }
+    .to_string()
+}
+
 /// A path with its `%XX` decoded, once: so that it is shown as if httpd had done it.
 pub fn decoded(path: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));

@@ -185,7 +185,8 @@ impl Setup {
             .arg("-d")
             .arg(self.dir())
             .arg("-f")
-            .arg(self.dir().join("httpd.conf"));
+            .arg(self.dir().join("httpd.conf"))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -247,7 +248,6 @@ impl Setup {
     fn spawn(&self) -> Child {
         let stderr = fs::File::create(self.dir().join("stderr")).expect("create a file");
         let mut command = self.httpd();
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
             .arg("-DFOREGROUND")
             .stdin(Stdio::null())
