@@ -8,6 +8,7 @@ pub mod connection;
 pub mod expression;
 pub mod layout;
 pub mod log;
+pub mod optional;
 pub mod pool;
 pub mod process;
 pub mod record;

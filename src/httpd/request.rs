@@ -246,6 +246,18 @@ impl<'r> Request<'r> {
         }
     }
 
+    /// Sends a part of a body, whose type another module has said.
+    pub fn write(self, part: &str) {
+        // SAFETY: part is as long as said.
+        unsafe {
+            sys::ap_rwrite(
+                part.as_ptr().cast::<c_void>(),
+                part.len() as c_int,
+                self.rec(),
+            );
+        }
+    }
+
     /// Our merged configuration of its directory.
     #[inline]
     pub fn directory<S: Slots>(self, module: &Module<S>) -> Option<&'r S::Directory<'r>> {

@@ -7,10 +7,11 @@ use std::ptr;
 use super::config::{Level, Site};
 use super::running::{self, Running, Runtime};
 use super::visitor::Visitor;
-use super::{MODULE, admission, connections, lifecycle, status};
+use super::{MODULE, admission, connections, lifecycle, server_status, status};
 use crate::httpd::boundary::guard;
 use crate::httpd::connection::Connection;
 use crate::httpd::log::{self, LogLevel};
+use crate::httpd::optional;
 use crate::httpd::pool::Pool;
 use crate::httpd::request::Request;
 use crate::httpd::server::Server;
@@ -60,6 +61,8 @@ pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
         sys::ap_hook_fixups(Some(fixups), none, none, LAST);
         sys::ap_hook_handler(Some(handler), none, none, EARLIEST);
         sys::ap_hook_protocol_switch(Some(protocol_switch), none, none, EARLIEST);
+        // mod_status' own, by name: it need not be loaded.
+        optional::request_hook(server_status::HOOK, server_status_section);
     }
 }
 
@@ -373,4 +376,10 @@ unsafe extern "C" fn protocol_switch(
         guarded((), || admission::before_upgrade(request));
     }
     DECLINED
+}
+
+unsafe extern "C" fn server_status_section(request: *mut sys::request_rec, flags: c_int) -> c_int {
+    asked(request, |running, request| {
+        server_status::show(running, request, flags)
+    })
 }

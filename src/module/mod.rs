@@ -18,6 +18,7 @@ mod meta;
 mod place;
 mod rules;
 mod running;
+mod server_status;
 mod shared_address;
 mod status;
 mod trip;

@@ -46,7 +46,8 @@ pub fn serve(running: Running, request: Request<'_>) -> c_int {
     sys::OK
 }
 
-fn snapshot(running: Running) -> Snapshot {
+/// What there is to see now.
+pub fn snapshot(running: Running) -> Snapshot {
     let reading = store::read(&running.runtime.segment);
     let (busy, idle) = running.child.scoreboard.pool();
     let names: HashMap<u64, &RuleRecord> =

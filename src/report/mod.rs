@@ -11,4 +11,5 @@ pub mod message;
 pub mod printable;
 pub mod ratelimit;
 pub mod refusal;
+pub mod server_status;
 pub mod snapshot;
