@@ -91,7 +91,15 @@ fn small_limit_on_everything_is_a_warning() {
         206,
         &["MaxConnPerIP", "5"],
     );
-    all_are_good(&["<Location />\n MaxConnPerIP 6 scope=location\n</Location>"]);
+    is_warned_about(
+        "<LocationMatch \"^/\">\n MaxConnPerIP 5 scope=location\n</LocationMatch>",
+        206,
+        &["MaxConnPerIP@LocationMatch:^/ 5"],
+    );
+    all_are_good(&[
+        "<Location />\n MaxConnPerIP 6 scope=location\n</Location>",
+        "<LocationMatch \"^/hoge\">\n MaxConnPerIP 5 scope=location\n</LocationMatch>",
+    ]);
 }
 
 /// C04: blanks inside a pattern, and a comment behind it, make patterns that let everything through.

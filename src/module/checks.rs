@@ -13,6 +13,16 @@ use crate::report::message::Id;
 /// Under this many connections an ordinary browser is refused parts of a page.
 const BROWSER: u16 = 6;
 
+/// Sections that are everything.
+const EVERYTHING: [&str; 6] = [
+    "/",
+    "LocationMatch:/",
+    "LocationMatch:^/",
+    "LocationMatch:.*",
+    "LocationMatch:^/.*",
+    "Directory:/",
+];
+
 /// All warnings, a line each.
 pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
     let mut warnings: Vec<String> = inventory
@@ -119,7 +129,7 @@ fn low_on_root(inventory: &Inventory<'_>) -> Option<String> {
         let is_root = rule
             .name
             .split_once('@')
-            .is_some_and(|(_, place)| place == "/");
+            .is_some_and(|(_, place)| EVERYTHING.contains(&place));
         is_root && rule.terms.limit.is_some_and(|limit| limit < BROWSER)
     })?;
     Some(format!(
