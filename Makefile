@@ -87,11 +87,14 @@ test: deps ## run every test
 	[ ! -e "$$seen/failed" ]
 
 check: deps ## formatting, lints, documentation: all without a warning
-	@$(CARGO) fmt --check
+	@echo "check: formatting"
+	$(CARGO) fmt --check
+	echo "check: lints (some minutes the first time)"
 	$(CARGO) clippy --quiet --all-targets -- -D warnings -D clippy::undocumented_unsafe_blocks
 	# Of its own target dir: with and without features write files of one name.
 	$(CARGO) clippy --quiet --no-default-features --lib --target-dir "$(TARGET_DIR)/pure" -- \
 	    -D warnings -D clippy::undocumented_unsafe_blocks
+	echo "check: documentation"
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps
 	echo "check: nothing to complain about"
 
@@ -160,9 +163,17 @@ uninstall: ## take away what install put there (an edited limitipconn.conf stays
 	    rm -f "$(available)/limitipconn.load"
 	    if cmp -s conf/limitipconn.conf "$(available)/limitipconn.conf"; then
 	        rm -f "$(available)/limitipconn.conf"
+	    elif [ -e "$(available)/limitipconn.conf" ]; then
+	        echo "kept your own $(available)/limitipconn.conf"
 	    fi
 	fi
-	rm -f "$(DESTDIR)$(libexecdir)/mod_limitipconn.so"
+	so="$(DESTDIR)$(libexecdir)/mod_limitipconn.so"
+	if [ -e "$$so" ]; then
+	    rm -f "$$so"
+	    echo "removed $$so$(if $(DESTDIR),,; a running httpd keeps the module until it is restarted)"
+	else
+	    echo "$$so is not there"
+	fi
 
 clean: ## remove what was built
 	@$(CARGO) clean --quiet
