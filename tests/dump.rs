@@ -354,3 +354,28 @@ fn fault_of_ours_does_not_end_the_test() {
         "{said:?}"
     );
 }
+
+#[test]
+fn the_manual_shows_what_is_printed() {
+    let manual = include_str!("../docs/manual.md");
+    let (_, chapter) = manual
+        .split_once("\n## Which rules a configuration has\n")
+        .expect("the chapter");
+    let block = |opening: &str, ends: &str| -> String {
+        let (_, rest) = chapter.split_once(opening).expect("a block");
+        let (text, _) = rest.split_once(ends).expect("its end");
+        text.to_owned()
+    };
+    let setup = Httpd::on(Mpm::Event)
+        .without_status()
+        .conf("ServerName www.example.com:80\nInclude ${TMP}/example.conf");
+    let example = setup.dir().join("example.conf");
+    fs::write(&example, block("\n```apache\n", "```\n")).expect("write a file");
+    let dump = dump_of(setup);
+    assert_eq!(
+        dump.said
+            .stdout
+            .replace(&example.display().to_string(), "/etc/httpd.conf"),
+        block("it is\n\n```\n", "```\n")
+    );
+}
