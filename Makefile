@@ -21,8 +21,9 @@ MODULE      := $(TARGET_DIR)/release/libmod_limitipconn.so
 
 # What Debian and Ubuntu call the things that build, demo, test and bench need.
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
-# With APXS given, the httpd is the caller's own.
-PACKAGES := gcc libc6-dev libclang-dev media-types openssl valgrind \
+# With APXS given, the httpd is the caller's own. curl and nghttp2-client speak
+# HTTP/2 over TLS in the tests.
+PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client valgrind \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
 help: ## list the targets
@@ -55,12 +56,12 @@ deps: ## install what is missing (Debian, Ubuntu); elsewhere say what is missing
 	else
 	    missing=
 	    [ -n "$(apxs)" ] || missing="$$missing apxs"
-	    for command in cc nm openssl; do
+	    for command in cc nm openssl curl h2load; do
 	        command -v $$command >/dev/null || missing="$$missing $$command"
 	    done
 	    [ -z "$$missing" ] || fail "not found:$$missing; this is neither Debian nor Ubuntu: install httpd 2.4 with its" \
 	        "headers (httpd-devel, apache2-devel, apache-dev), libclang (clang-devel, clang-dev), a C compiler with" \
-	        "binutils, openssl, and for make bench valgrind"
+	        "binutils, openssl, curl and nghttp2 (h2load), and for make bench valgrind"
 	fi
 	needed=$$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml)
 	found=$$($(CARGO) --version 2>/dev/null | cut -d' ' -f2) || true

@@ -4,7 +4,6 @@
 mod support;
 
 use std::io::Read;
-use std::process::Command;
 
 use support::{Connection, Httpd, Mpm, Setup, on_every_mpm, wait_until};
 
@@ -250,35 +249,10 @@ fn half_sent_requests_count_for_their_peer_only(mpm: Mpm) {
 }
 
 fn stalled_tls_connections_frame_nobody(mpm: Mpm) {
-    let setup = classic_with_sixteen_workers(mpm)
+    let httpd = classic_with_sixteen_workers(mpm)
         .load(&["socache_shmcb", "ssl"])
-        .expect_log("[ssl:warn]");
-    let dir = setup.dir().to_owned();
-    let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-        ])
-        .args([
-            "-subj",
-            "/CN=localhost",
-            "-days",
-            "2",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "cert.pem",
-        ])
-        .current_dir(&dir)
-        .output()
-        .expect("run openssl; install openssl");
-    assert!(made.status.success(), "{made:?}");
-    let httpd = setup
+        .certificate()
+        .expect_log("[ssl:warn]")
         .conf(
             "Listen 127.0.0.1:${PORT2}
              <VirtualHost *:${PORT2}>

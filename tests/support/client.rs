@@ -19,6 +19,7 @@ pub struct Client {
     pub(super) source: IpAddr,
     pub(super) receive_buffer: Option<usize>,
     pub(super) headers: String,
+    pub(super) preface: String,
     pub(super) gates: std::path::PathBuf,
 }
 
@@ -43,6 +44,16 @@ impl Client {
         self
     }
 
+    /// The same client behind a proxy that says so by the PROXY protocol, version 1: each
+    /// connection begins with the line that names `source` as the true client.
+    #[must_use]
+    pub fn through_proxy_protocol(mut self, source: &str) -> Client {
+        let family = if source.contains(':') { "TCP6" } else { "TCP4" };
+        let (here, port) = (self.server.ip(), self.server.port());
+        self.preface = format!("PROXY {family} {source} {here} 49152 {port}\r\n");
+        self
+    }
+
     /// The same client with the smallest receive buffer.
     #[must_use]
     pub fn with_tiny_buffer(mut self) -> Client {
@@ -52,6 +63,16 @@ impl Client {
 
     /// Connects; the error is the caller's when the server may be away.
     pub fn try_connect(&self) -> io::Result<Connection> {
+        let mut connection = Connection {
+            reader: BufReader::with_capacity(4096, self.socket()?),
+            headers: self.headers.clone(),
+        };
+        connection.try_send(&self.preface)?;
+        Ok(connection)
+    }
+
+    /// A connection on which nothing was sent yet.
+    pub(super) fn socket(&self) -> io::Result<TcpStream> {
         let socket = Socket::new(Domain::for_address(self.server), Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(self.source, 0).into())?;
         if let Some(size) = self.receive_buffer {
@@ -61,10 +82,7 @@ impl Client {
         socket.set_read_timeout(Some(Duration::from_secs(30)))?;
         socket.set_write_timeout(Some(Duration::from_secs(30)))?;
         socket.set_tcp_nodelay(true)?;
-        Ok(Connection {
-            reader: BufReader::with_capacity(4096, socket.into()),
-            headers: self.headers.clone(),
-        })
+        Ok(socket.into())
     }
 
     /// Connects.

@@ -7,31 +7,39 @@
 // Each test file compiles this module on its own and uses its own part of it.
 #![allow(dead_code, unused_imports, unused_macros)]
 
+mod backend;
 mod base;
 mod client;
 mod gauge;
+mod h2;
 mod held;
 mod load;
 mod log;
 mod process;
+mod program;
 mod recipe;
 mod response;
 mod scripts;
 mod server;
 mod setup;
+mod tunnel;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+pub use backend::Backend;
 pub use client::{Client, Connection};
 pub use gauge::Gauge;
+pub use h2::{H2, Stream, count};
 pub use held::{Gate, Held};
 pub use load::{Load, under_load};
 pub use process::Process;
+pub use program::{Program, curl};
 pub use recipe::Mpm;
 pub use response::Response;
 pub use server::Httpd;
 pub use setup::{Configtest, Setup};
+pub use tunnel::Tunnel;
 
 /// How long a test waits for a state that should come at once.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -99,3 +107,21 @@ macro_rules! on_every_mpm {
     )+};
 }
 pub(crate) use on_every_mpm;
+
+/// As `on_every_mpm`, for what prefork does not offer: `name::worker` and `name::event`.
+macro_rules! on_threaded_mpms {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use super::support::Mpm;
+            #[test]
+            fn worker() {
+                super::$test(Mpm::Worker);
+            }
+            #[test]
+            fn event() {
+                super::$test(Mpm::Event);
+            }
+        }
+    )+};
+}
+pub(crate) use on_threaded_mpms;

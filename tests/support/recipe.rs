@@ -63,6 +63,8 @@ pub struct Recipe {
     pub dir: PathBuf,
     /// Modules beyond those that every server has.
     pub modules: Vec<String>,
+    /// Those that are loaded after ours.
+    pub modules_after: Vec<String>,
     /// Whether our module is loaded.
     pub ours: bool,
     /// Whether it has the place where the gauge is read.
@@ -136,19 +138,25 @@ impl Recipe {
             Mpm::Worker => ("mpm_worker", "cgid"),
             Mpm::Event => ("mpm_event", "cgid"),
         };
-        let common = MODULES.iter().copied().chain([mpm, cgi]);
-        for name in common.chain(self.modules.iter().map(String::as_str)) {
-            // Some builds have some of them linked in.
-            text += &format!(
+        // Some builds have some of them linked in.
+        let load = |name: &str| {
+            format!(
                 "<IfModule !{name}_module>\nLoadModule {name}_module {libexec}/mod_{name}.so\n</IfModule>\n"
-            );
-        }
+            )
+        };
+        let common = MODULES.iter().copied().chain([mpm, cgi]);
+        text.extend(
+            common
+                .chain(self.modules.iter().map(String::as_str))
+                .map(load),
+        );
         if self.ours {
             text += &format!(
                 "LoadModule limitipconn_module {}\n",
                 base::module().display()
             );
         }
+        text.extend(self.modules_after.iter().map(|name| load(name)));
         if cgi == "cgid" {
             text += "ScriptSock ${TMP}/run/cgid.sock\n";
         }

@@ -111,6 +111,7 @@ impl Httpd {
             source,
             receive_buffer: None,
             headers: String::new(),
+            preface: String::new(),
             gates: self.gates(),
         }
     }

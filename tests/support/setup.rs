@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::recipe::Recipe;
-use super::{DEADLINE, Httpd, Mpm, base, log, scripts};
+use super::{Backend, DEADLINE, Httpd, Mpm, base, log, scripts};
 
 /// A server that is not started yet. Dropped, its directory is removed.
 pub struct Setup {
@@ -48,6 +48,7 @@ impl Setup {
             mpm,
             dir,
             modules: Vec::new(),
+            modules_after: Vec::new(),
             ours: true,
             status: true,
         };
@@ -75,6 +76,37 @@ impl Setup {
         self.recipe
             .modules
             .extend(modules.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// As [`Setup::load`], but after our module: httpd asks hooks of one rank in this order.
+    #[must_use]
+    pub fn load_after(mut self, modules: &[&str]) -> Setup {
+        self.recipe
+            .modules_after
+            .extend(modules.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// Makes `${BACKEND}` this backend's port, and its gates the server's.
+    #[must_use]
+    pub fn backend(self, backend: &Backend) -> Setup {
+        backend.wait_at(&self.dir().join("gates"));
+        self.conf(&format!("Define BACKEND {}", backend.port()))
+    }
+
+    /// Writes a throw-away certificate for localhost: `${TMP}/cert.pem` and `${TMP}/key.pem`.
+    #[must_use]
+    pub fn certificate(self) -> Setup {
+        let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+                       -subj /CN=localhost -addext basicConstraints=critical,CA:FALSE \
+                       -keyout key.pem -out cert.pem";
+        let made = Command::new("openssl")
+            .args(request.split_whitespace())
+            .current_dir(self.dir())
+            .output()
+            .expect("run openssl; install openssl");
+        assert!(made.status.success(), "{made:?}");
         self
     }
 
