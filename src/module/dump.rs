@@ -52,8 +52,11 @@ fn server(at: usize, server: Server<'static>, places: &[Place]) -> dump::Server 
     let defaults = outside.iter().fold(<_>::default(), |around, place| {
         over(around, place.defaults())
     });
-    let rules = site.map_or(&[][..], |site| site.level.rules);
-    let rules = rules.iter().map(|rule| {
+    let rules = site.into_iter().flat_map(|site| {
+        let about_connections = site.connections.iter();
+        about_connections.chain(site.level.rules)
+    });
+    let rules = rules.map(|rule| {
         let is_inherited = server.is_virtual() && rule.server != Some(server);
         (rule_row(rule, &defaults), is_inherited)
     });
@@ -63,7 +66,7 @@ fn server(at: usize, server: Server<'static>, places: &[Place]) -> dump::Server 
             let name = line.written.name;
             at == 0
                 || !is_main
-                || !matches!(line.context, Context::Main)
+                || !matches!(line.context, Context::Main | Context::Server)
                     && (ADDING.contains(&name) || !own.is_some_and(|own| own.says(name)))
         };
         place

@@ -30,6 +30,12 @@ fn totals(snapshot: &Snapshot) -> Vec<Total> {
             "IPLimitRefused",
             rules.iter().map(|rule| rule.refused).sum(),
         ),
+        (
+            "Refused if it were no dry run",
+            "IPLimitRefusedDryRun",
+            rules.iter().map(|rule| rule.refused_dry_run).sum(),
+        ),
+        ("Exempt", "IPLimitExempt", snapshot.exempt),
         ("Keys used", "IPLimitKeysUsed", snapshot.keys.used),
         (
             "Keys there is room for",
@@ -203,6 +209,7 @@ mod tests {
             count: "requests".into(),
             passed,
             refused,
+            ..RuleRow::default()
         };
         Snapshot {
             rules: vec![
@@ -240,6 +247,8 @@ mod tests {
 IPLimitRules: 2
 IPLimitPassed: 42
 IPLimitRefused: 5
+IPLimitRefusedDryRun: 0
+IPLimitExempt: 0
 IPLimitKeysUsed: 7
 IPLimitKeysCapacity: 65536
 IPLimitPlacesHeld: 5
@@ -263,6 +272,8 @@ IPLimitTop2: 2 127.0.0.3 site.example:80 MaxConnPerIP@/hoge
 <dt>Rules: 2</dt>
 <dt>Passed: 42</dt>
 <dt>Refused: 5</dt>
+<dt>Refused if it were no dry run: 0</dt>
+<dt>Exempt: 0</dt>
 <dt>Keys used: 7</dt>
 <dt>Keys there is room for: 65536</dt>
 <dt>Places held: 5</dt>

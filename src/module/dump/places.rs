@@ -87,6 +87,7 @@ impl Place {
 pub struct Origin {
     pub scope: Option<Spot>,
     pub count: Option<Spot>,
+    pub busy: Option<Spot>,
 }
 
 impl Origin {
@@ -94,6 +95,7 @@ impl Origin {
         Origin {
             scope: said.scope.map(|_| spot.clone()),
             count: said.count.map(|_| spot.clone()),
+            busy: said.busy.map(|_| spot.clone()),
         }
     }
 }
@@ -103,6 +105,7 @@ pub fn over(around: (Defaults, Origin), own: (Defaults, Origin)) -> (Defaults, O
     let origin = Origin {
         scope: own.1.scope.or(around.1.scope),
         count: own.1.count.or(around.1.count),
+        busy: own.1.busy.or(around.1.busy),
     };
     (own.0.or(around.0), origin)
 }

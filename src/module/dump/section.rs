@@ -90,7 +90,8 @@ fn settings(
     outside: &[(&Place, &Line, bool)],
 ) -> (Vec<Foreign>, Vec<Foreign>) {
     let crosses = |line: &Line| {
-        !matches!(line.context, Context::Main) && !OF_THEIR_LEVEL.contains(&line.written.name)
+        !matches!(line.context, Context::Main | Context::Server)
+            && !OF_THEIR_LEVEL.contains(&line.written.name)
     };
     let further_out = outside
         .iter()
@@ -155,11 +156,18 @@ pub fn rule_row(rule: &Placed<'static>, (defaults, origin): &(Defaults, Origin))
             _ => None,
         },
     };
+    let busy = meaning.busy.map(|percent| Choice {
+        text: format!("busy={percent}%"),
+        from: match rule.terms.busy {
+            None => origin.busy.clone(),
+            Some(_) => None,
+        },
+    });
     Rule {
         name: rule.name.to_owned(),
         number: number(rule),
         choices: match rule.terms.limit {
-            Some(_) => vec![scope, count],
+            Some(_) => [scope, count].into_iter().chain(busy).collect(),
             None => Vec::new(),
         },
         spot: spot_of_rule(rule),
