@@ -8,6 +8,7 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
 use support::{A_SECOND, Client, DEADLINE, Held, Httpd, Mpm, Setup, on_every_mpm, wait_until};
 
@@ -52,6 +53,45 @@ fn every_snippet_passes_configtest_as_written() {
             test.stderr
         );
     }
+}
+
+/// What we hand out loads as it is, and says nothing: with mod_remoteip and without.
+#[test]
+fn every_example_passes_configtest_as_installed() {
+    let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("conf");
+    let examples = fs::read_dir(conf.join("examples")).unwrap();
+    let mut texts: Vec<String> = examples
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(!texts.is_empty(), "no examples in {}", conf.display());
+    let commented = fs::read_to_string(conf.join("limitipconn.conf")).unwrap();
+    texts.push(uncommented(&commented));
+    texts.push(commented);
+    for text in texts {
+        for modules in [&[][..], &["remoteip"]] {
+            let test = Httpd::on(Mpm::Event)
+                .load(modules)
+                .conf("Define APACHE_LOG_DIR ${TMP}")
+                .conf(&text)
+                .configtest();
+            assert_eq!(
+                (test.code, test.stderr.trim()),
+                (0, "Syntax OK"),
+                "{modules:?}\n{text}"
+            );
+        }
+    }
+}
+
+/// The file with its examples in effect: those lines have no blank after the mark, or
+/// the four of an indented line.
+fn uncommented(text: &str) -> String {
+    let of_line = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if !rest.starts_with(' ') || rest.starts_with("    ") => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<String> = text.lines().map(of_line).collect();
+    lines.join("\n") + "\n"
 }
 
 fn s1_counts_the_whole_server_and_lets_images_through(mpm: Mpm) {
