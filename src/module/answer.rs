@@ -209,8 +209,14 @@ pub fn tell_of_connection(
     log::connection(MODULE, level, connection, &refusal.to_string());
 }
 
+/// Whether the request is part of one that was refused: the page that says so.
+pub fn is_refused(request: Request<'_>) -> bool {
+    let trip = request.initial().state(MODULE);
+    trip.is_some_and(|trip| trip.refused.get())
+}
+
 /// Answers a request on a connection that is one too many, which shows only now.
-pub fn refuse_for_connection(running: Running, request: Request<'_>) -> c_int {
+pub fn refuse_for_connection(running: Running, request: Request<'_>, found: Found<'_>) -> c_int {
     let settings = running
         .runtime
         .main
@@ -221,17 +227,19 @@ pub fn refuse_for_connection(running: Running, request: Request<'_>) -> c_int {
     }
     request.set_variable(c"LIMITIP", "1");
     request.set_variable(c"LIMITIP_STATUS", "REJECTED");
+    name(request, found);
     say_when_to_retry(request, &settings);
     settings.concurrency_status().into()
 }
 
 /// Marks a request on a connection that a dry run would have refused.
-pub fn mark_for_connection(running: Running, request: Request<'_>) {
+pub fn mark_for_connection(running: Running, request: Request<'_>, found: Found<'_>) {
     if let Some(trip) = Trip::of(running, request) {
         trip.marked.set(true);
         trip.give_back_marked();
     }
     request.set_variable(c"LIMITIP_STATUS", "REJECTED_DRY_RUN");
+    name(request, found);
 }
 
 /// The headers of every refusal.

@@ -39,6 +39,8 @@ pub struct Arrival {
     state: AtomicU8,
     /// Written by whoever asks, before `state` says that all is decided.
     lease: Cell<Option<LeaseIndex>>,
+    /// Why it was refused; written likewise.
+    found: Cell<Option<Found<'static>>>,
 }
 
 impl Arrival {
@@ -47,6 +49,7 @@ impl Arrival {
         Arrival {
             state: AtomicU8::new(OPEN),
             lease: Cell::new(None),
+            found: Cell::new(None),
         }
     }
 
@@ -92,17 +95,17 @@ pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int>
             .state
             .store(ask(running, visitor, carrier, &client), Release);
     }
-    match arrival.state.load(Acquire) {
-        REFUSED => {
-            connection.close_after_response();
-            Some(answer::refuse_for_connection(running, request))
-        }
-        MARKED => {
-            answer::mark_for_connection(running, request);
-            None
-        }
-        _ => None,
+    let state = arrival.state.load(Acquire);
+    if !matches!(state, MARKED | REFUSED) || answer::is_refused(request) {
+        return None;
     }
+    let found = arrival.found.get()?;
+    if state == MARKED {
+        answer::mark_for_connection(running, request, found);
+        return None;
+    }
+    connection.close_after_response();
+    Some(answer::refuse_for_connection(running, request, found))
 }
 
 /// What becomes of the connection: OPEN, MARKED or REFUSED.
@@ -140,6 +143,7 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
         return OPEN;
     }
     let found = Found::by(rule, stands, limit);
+    visitor.arrival.found.set(Some(found));
     answer::tell_of_connection(running, connection, client, found, settings);
     let verdict = answer::verdict(settings);
     running.record_refusal(rule, verdict);
