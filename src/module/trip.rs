@@ -66,14 +66,16 @@ impl<'r> Trip<'r> {
         let initial = request.initial();
         match initial.state(super::MODULE) {
             Some(trip) => Some(trip),
-            None => Trip::begin(running, initial),
+            None => Trip::begin(running, request, initial),
         }
     }
 
-    fn begin(running: Running, initial: Request<'r>) -> Option<&'r Trip<'r>> {
+    fn begin(running: Running, request: Request<'r>, initial: Request<'r>) -> Option<&'r Trip<'r>> {
         let connection = initial.connection();
         let visitor = connection.state(super::MODULE);
-        let client = match (client::other_than_peer(running, initial), visitor) {
+        // Where httpd finds fault with a request before any module sees it, mod_remoteip
+        // learns its client only from the redirect to the page of the error.
+        let client = match (client::other_than_peer(running, request), visitor) {
             (Some(address), _) => running.client_at(address),
             (None, Some(visitor)) => visitor.peer,
             // A stream of HTTP/2 has a connection of its own, without a visitor.
