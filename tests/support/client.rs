@@ -188,7 +188,8 @@ impl Client {
 impl Connection {
     /// The text of a request with this client's headers; `more` are whole lines with CRLF.
     pub fn request(&self, method: &str, path: &str, more: &str) -> String {
-        let host = if more.contains("Host:") {
+        let says_host = self.headers.lines().any(|line| line.starts_with("Host:"));
+        let host = if says_host || more.contains("Host:") {
             ""
         } else {
             "Host: localhost\r\n"
