@@ -24,8 +24,6 @@ on_every_mpm!(
     killed_child_gives_the_places_of_its_connections_back,
     graceful_keeps_the_places_of_connections,
     exempt_peers_and_trusted_proxies_are_not_counted,
-    pressure_decides_where_a_rule_says_so,
-    rules_about_requests_and_connections_stand_side_by_side,
 );
 
 const RULE: &str = "MaxConnPerIP@server";
@@ -41,19 +39,6 @@ fn server(mpm: Mpm) -> Setup {
 #[track_caller]
 fn wait_for_count(httpd: &Httpd, client: &str, count: u64) {
     httpd.wait_for(|gauge| gauge.count_of(RULE, client) == count);
-}
-
-/// Connects, says nothing, and sees the connection closed without a byte.
-#[track_caller]
-fn is_closed_at_once(client: &Client) {
-    let mut connection = client.connect();
-    let mut bytes = Vec::new();
-    match connection.reader().read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
-        Err(error) => panic!("it is not closed: {error}"),
-    }
-    assert_eq!(String::from_utf8_lossy(&bytes), "");
 }
 
 /// How many of these connections the server has closed by now.
@@ -93,7 +78,7 @@ fn idle_keepalives_are_connections_and_no_requests(mpm: Mpm) {
     let httpd = server(mpm).conf("MaxConnPerIP 5 count=connections").start();
     let (client, mut idle) = five_idle(&httpd);
     wait_for_count(&httpd, "127.0.0.2", 5);
-    is_closed_at_once(&client);
+    client.connect().is_closed_without_a_byte();
     assert_eq!(idle[0].get("/hoge/small.txt").status, 200);
     let [gone, mut rest @ ..] = idle;
     drop(gone);
@@ -112,7 +97,7 @@ fn second_connection_is_closed_without_a_byte(mpm: Mpm) {
     let client = httpd.client("127.0.0.2");
     let mut first = client.connect();
     wait_for_count(&httpd, "127.0.0.2", 1);
-    is_closed_at_once(&client);
+    client.connect().is_closed_without_a_byte();
     let lines = httpd.wait_for_log("limitipconn(101): ");
     let said = "client 127.0.0.2 refused: too many connections from this host: 2/1, \
                 rule MaxConnPerIP@server";
@@ -271,7 +256,7 @@ fn whatever_a_connection_carries_it_is_one(mpm: Mpm) {
     wait_for_count(&httpd, "127.0.0.2", 3);
     let gauge = httpd.gauge();
     assert_eq!(gauge.total(), 3, "the server's own count: {gauge:?}");
-    is_closed_at_once(&client);
+    client.connect().is_closed_without_a_byte();
     behind
         .write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         .expect("an answer to the proxy");
@@ -307,7 +292,7 @@ fn killed_child_gives_the_places_of_its_connections_back(mpm: Mpm) {
     let client = httpd.client("127.0.0.2");
     let connections = [(); 3].map(|()| client.connect());
     wait_for_count(&httpd, "127.0.0.2", 3);
-    is_closed_at_once(&client);
+    client.connect().is_closed_without_a_byte();
     let serving = |connection: &Connection| httpd.child_serving(connection.local());
     let victims: BTreeSet<_> = connections.iter().map(serving).collect();
     for child in &victims {
@@ -322,7 +307,7 @@ fn killed_child_gives_the_places_of_its_connections_back(mpm: Mpm) {
     });
     let _next = [(); 3].map(|()| client.connect());
     wait_for_count(&httpd, "127.0.0.2", 3);
-    is_closed_at_once(&client);
+    client.connect().is_closed_without_a_byte();
     assert_eq!(httpd.gauge().number("audit_mismatches"), 0);
 }
 
@@ -334,7 +319,7 @@ fn graceful_keeps_the_places_of_connections(mpm: Mpm) {
     httpd.graceful();
     let mut idle = client.connect();
     wait_for_count(&httpd, "127.0.0.2", 2);
-    is_closed_at_once(&client);
+    client.connect().is_closed_without_a_byte();
     assert_eq!(held.finish().text(), "ended\n");
     wait_for_count(&httpd, "127.0.0.2", 1);
     assert_eq!(client.status("/hoge/small.txt"), 200);
@@ -367,36 +352,6 @@ fn exempt_peers_and_trusted_proxies_are_not_counted(mpm: Mpm) {
         let client = httpd.client(counted);
         let _first = client.connect();
         wait_for_count(&httpd, counted, 1);
-        is_closed_at_once(&client);
+        client.connect().is_closed_without_a_byte();
     }
-}
-
-/// At 1 % the worker that looks is enough; 100 % is never reached here.
-fn pressure_decides_where_a_rule_says_so(mpm: Mpm) {
-    for (busy, refuses) in [("1%", true), ("100%", false)] {
-        let httpd = server(mpm)
-            .conf(&format!("MaxConnPerIP 1 count=connections busy={busy}"))
-            .start();
-        let client = httpd.client("127.0.0.2");
-        let mut first = client.connect();
-        assert_eq!(first.get("/hoge/small.txt").status, 200);
-        if refuses {
-            is_closed_at_once(&client);
-        } else {
-            let mut second = client.connect();
-            assert_eq!(second.get("/hoge/small.txt").status, 200);
-            wait_for_count(&httpd, "127.0.0.2", 2);
-        }
-    }
-}
-
-fn rules_about_requests_and_connections_stand_side_by_side(mpm: Mpm) {
-    let httpd = server(mpm)
-        .conf("MaxConnPerIP 3 count=connections\nMaxConnPerIP 1 count=requests scope=location")
-        .conf("<VirtualHost *:${PORT}>\n MaxConnPerIP off\n</VirtualHost>")
-        .start();
-    let client = httpd.client("127.0.0.2");
-    let _held = [(); 3].map(|()| client.hold("/hoge/hold.cgi"));
-    // The virtual host lifts the rule about requests and not that about connections.
-    is_closed_at_once(&client);
 }

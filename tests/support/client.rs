@@ -1,7 +1,7 @@
 //! Raw HTTP/1 clients: they choose their address and buffers, send what they like, and can
 //! hold a response, drop it or reset it.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -235,6 +235,19 @@ impl Connection {
     #[track_caller]
     pub fn response(&mut self) -> Response {
         self.try_response().expect("a response")
+    }
+
+    /// Waits until the server closes it, which must not send a byte before that.
+    #[track_caller]
+    pub fn is_closed_without_a_byte(&mut self) {
+        let mut bytes = Vec::new();
+        match self.reader.read_to_end(&mut bytes) {
+            Ok(_) => {}
+            // What the server has not read makes its close a reset.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Err(error) => panic!("it is not closed: {error}"),
+        }
+        assert_eq!(String::from_utf8_lossy(&bytes), "");
     }
 
     /// Reads the rest of a body whose head was read.
