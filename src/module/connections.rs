@@ -21,7 +21,7 @@ use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::policy;
 use crate::report::refusal::Verdict;
-use crate::store::{Acquired, Counter, Keyed, LeaseIndex, Ledger};
+use crate::store::{Acquired, Keyed, LeaseIndex, Ledger};
 
 /// Nothing was asked yet, and nothing is to be asked.
 const OPEN: u8 = 0;
@@ -128,7 +128,6 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
         .base_server()
         .and_then(|server| server.config(MODULE));
     if base.map_or_else(|| spares(main), spares) {
-        running.runtime.segment.add(Counter::Exempt, 1);
         return OPEN;
     }
     let busy = rule.terms.meaning(&main.level.defaults).busy;
