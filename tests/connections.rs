@@ -28,8 +28,10 @@ on_every_mpm!(
 
 const RULE: &str = "MaxConnPerIP@server";
 
-/// Without these Linux hides a connection until its first byte comes.
-const SEEN_AT_ONCE: &str = "AcceptFilter http none\nAcceptFilter https none";
+/// Without the first two Linux hides a connection until its first byte comes. The gauge's
+/// reader opens a connection for each reading, while the one before still closes.
+const SEEN_AT_ONCE: &str =
+    "AcceptFilter http none\nAcceptFilter https none\nIPLimitExempt 127.0.0.99";
 
 fn server(mpm: Mpm) -> Setup {
     Httpd::on(mpm).expect_refusals().conf(SEEN_AT_ONCE)
@@ -174,7 +176,7 @@ fn twenty_of_25_silent_tls_sockets_are_closed_and_others_are_served(mpm: Mpm) {
 fn half_sent_requests_count(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .expect_refusals()
-        .conf("MaxConnPerIP 2 count=connections")
+        .conf("MaxConnPerIP 2 count=connections\nIPLimitExempt 127.0.0.99")
         .start();
     let client = httpd.client("127.0.0.2");
     let mut half = [(); 2].map(|()| client.connect());
@@ -328,9 +330,12 @@ fn graceful_keeps_the_places_of_connections(mpm: Mpm) {
 
 /// Proxies carry other people's requests.
 fn exempt_peers_and_trusted_proxies_are_not_counted(mpm: Mpm) {
-    let httpd = server(mpm)
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
         .conf(
-            "MaxConnPerIP 1 count=connections
+            "AcceptFilter http none
+             MaxConnPerIP 1 count=connections
+             MaxConnPerIP 50 count=connections for=127.0.0.99
              MaxConnPerIP 9 count=requests
              IPLimitExempt 127.0.0.9
              IPLimitExempt 127.0.0.7 method=GET

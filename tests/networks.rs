@@ -138,7 +138,7 @@ fn new_list_at_a_graceful_keeps_running_counts(mpm: Mpm) {
 fn connections_have_networks_too(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .expect_refusals()
-        .conf("AcceptFilter http none")
+        .conf("AcceptFilter http none\nIPLimitExempt 127.0.0.99")
         .conf("MaxConnPerIP 1 count=connections\nMaxConnPerIP 2 count=connections for=127.0.1.0/24")
         .start();
     for (client, number) in [("127.0.0.2", 1), ("127.0.1.2", 2)] {

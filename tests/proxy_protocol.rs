@@ -23,7 +23,7 @@ const RULE: &str = "MaxConnPerIP@server";
 fn behind_a_balancer(mpm: Mpm) -> Setup {
     let setup = Httpd::on(mpm).load(&["remoteip"]).expect_log("AH03492");
     setup.expect_refusals().conf(
-        "IPLimitExempt 127.0.0.1
+        "IPLimitExempt 127.0.0.1 127.0.0.99
          Listen 127.0.0.1:${PORT2}
          <VirtualHost *:${PORT2}>
              ServerName localhost
