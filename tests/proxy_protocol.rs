@@ -159,14 +159,7 @@ fn streams_that_come_at_once_ask_once() {
     let client = from(&httpd, "198.51.100.1");
     let first = served(&client);
     let mut h2 = client.connect();
-    // The preface, SETTINGS, and GET / on streams 1, 3, 5 and 7: indexed :method GET, :scheme
-    // http, :path /, and a literal :authority.
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-    for stream in [1, 3, 5, 7] {
-        bytes.extend([0, 0, 6, 1, 5, 0, 0, 0, stream]);
-        bytes.extend([0x82, 0x86, 0x84, 0x41, 1, b'x']);
-    }
-    h2.send(bytes);
+    h2.send(streams(&[1, 3, 5, 7]));
     httpd.wait_for(|gauge| gauge.count_of(RULE, "198.51.100.1") == 2);
     assert_eq!(client.status("/hoge/small.txt"), 503);
     drop(h2);
@@ -174,4 +167,51 @@ fn streams_that_come_at_once_ask_once() {
     drop(first);
     httpd.wait_for(|gauge| gauge.total() == 0);
     assert_eq!(httpd.gauge().refused(RULE), 1);
+}
+
+/// Streams that come while the first of them still asks are refused with it.
+#[test]
+fn no_stream_of_a_refused_connection_is_served() {
+    let httpd = behind_a_balancer(Mpm::Event)
+        .load(&["http2"])
+        .env("LIMITIPCONN_SLOW_STEPS", "2000")
+        .conf("Protocols h2c http/1.1\nH2Direct On\nMaxConnPerIP 1 count=connections")
+        .start();
+    let client = from(&httpd, "198.51.100.1");
+    let _first = served(&client);
+    for _ in 0..20 {
+        let mut h2 = client.connect();
+        h2.send(streams(&[1, 3, 5, 7, 9, 11, 13, 15]));
+        let statuses = [(); 8].map(|()| first_byte_of_headers(&mut h2));
+        // A fully indexed field: ":status: 200" is number 8 of HPACK's table.
+        assert!(!statuses.contains(&0x88), "{statuses:x?}");
+    }
+}
+
+/// HTTP/2's preface, SETTINGS, and GET / on these streams: indexed :method GET, :scheme http,
+/// :path /, and a literal :authority.
+fn streams(numbers: &[u8]) -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for number in numbers {
+        bytes.extend([0, 0, 6, 1, 5, 0, 0, 0, *number]);
+        bytes.extend([0x82, 0x86, 0x84, 0x41, 1, b'x']);
+    }
+    bytes
+}
+
+/// The first field of the next answer's headers, changes of the table's size left out.
+fn first_byte_of_headers(connection: &mut Connection) -> u8 {
+    const HEADERS: u8 = 1;
+    loop {
+        let mut head = [0; 9];
+        let reader = connection.reader();
+        reader.read_exact(&mut head).expect("a frame of HTTP/2");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut frame = vec![0; length as usize];
+        reader.read_exact(&mut frame).expect("a whole frame");
+        if head[3] == HEADERS {
+            let field = frame.iter().find(|byte| **byte >> 5 != 1);
+            return *field.expect("a field");
+        }
+    }
 }

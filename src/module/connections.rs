@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::time::{Duration, Instant};
 
 use super::MODULE;
 use super::answer::{self, Found};
@@ -34,6 +35,9 @@ const MARKED: u8 = 3;
 /// Refused: so is every request on it.
 const REFUSED: u8 = 4;
 
+/// How long streams wait for the one of them that asks.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What became of a connection.
 pub struct Arrival {
     state: AtomicU8,
@@ -50,6 +54,24 @@ impl Arrival {
             state: AtomicU8::new(OPEN),
             lease: Cell::new(None),
             found: Cell::new(None),
+        }
+    }
+
+    /// What was decided. Streams that come while the first of them asks wait for it: that
+    /// looks at memory and writes a line at most.
+    fn decided(&self) -> u8 {
+        let mut since = None;
+        loop {
+            // Acquire: what the one that asked has written is seen here.
+            let state = self.state.load(Acquire);
+            if state != ASKING {
+                return state;
+            }
+            // Whoever asks has failed then, and nobody else is to wait.
+            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                let _ = self.state.compare_exchange(ASKING, OPEN, AcqRel, Acquire);
+            }
+            std::thread::yield_now();
         }
     }
 
@@ -95,7 +117,7 @@ pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int>
             .state
             .store(ask(running, visitor, carrier, &client), Release);
     }
-    let state = arrival.state.load(Acquire);
+    let state = arrival.decided();
     if !matches!(state, MARKED | REFUSED) || answer::is_refused(request) {
         return None;
     }
