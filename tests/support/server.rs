@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Mutex;
@@ -217,6 +217,26 @@ impl Httpd {
             } else {
                 Err(threads)
             }
+        });
+    }
+
+    /// Waits until scripts can be run. mod_cgid's daemon makes its socket first, and gives it to
+    /// the user of the children then: before that a script is a 503.
+    #[track_caller]
+    pub(super) fn wait_for_scripts(&self) {
+        // SAFETY: geteuid takes nothing and cannot fail.
+        if self.mpm() == Mpm::Prefork || unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        wait_until(DEADLINE, || {
+            let files = fs::read_dir(self.dir().join("run")).into_iter().flatten();
+            let socket = files
+                .flatten()
+                .find(|file| file.file_name().to_string_lossy().starts_with("cgid.sock"));
+            let owner = socket.and_then(|file| Some(file.metadata().ok()?.uid()));
+            owner
+                .filter(|owner| *owner != 0)
+                .ok_or("no socket of mod_cgid")
         });
     }
 

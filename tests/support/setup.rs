@@ -257,6 +257,7 @@ impl Setup {
                     let expected = std::mem::take(&mut self.expected);
                     let httpd = Httpd::running(self.recipe.clone(), child, ports, expected);
                     httpd.wait_for_children_besides(&[]);
+                    httpd.wait_for_scripts();
                     return Ok(httpd);
                 }
                 // AH00072: somebody took the port between our look and httpd's.
