@@ -36,7 +36,7 @@ mod httpd {
         "apr_palloc",
         "apr_pool_cleanup_(null|register)",
         "apr_pool_userdata_(get|setn)",
-        "apr_table_(get|merge|set)",
+        "apr_table_(get|merge|set|unset)",
         "apr_time_now",
     ];
     const TYPES: &[&str] = &[

@@ -193,6 +193,15 @@ impl<'r> Request<'r> {
             || self.raw_header_in(c"Transfer-Encoding").is_some()
     }
 
+    /// Whoever reads the body from now on finds none: its length is what httpd's own
+    /// filter and CGI scripts go by. For a request that nobody has begun to read.
+    pub fn forget_body(self) {
+        for name in [c"Content-Length", c"Transfer-Encoding", c"Expect"] {
+            // SAFETY: the table lives as long as the request.
+            unsafe { sys::apr_table_unset((*self.rec()).headers_in, name.as_ptr()) };
+        }
+    }
+
     /// The method as the client wrote it.
     pub fn method(self) -> &'r [u8] {
         // SAFETY: null or NUL-terminated, and lives as long as the request.

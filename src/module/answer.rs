@@ -246,9 +246,13 @@ pub fn mark_for_connection(running: Running, request: Request<'_>, found: Found<
 fn say_when_to_retry(request: Request<'_>, settings: &Settings) {
     request.set_error_header(c"Retry-After", &settings.retry_after().to_string());
     request.set_error_header(c"Cache-Control", "no-store");
-    // Else httpd reads the body first, whole, before it answers.
-    if request.announces_body() && !request.connection().is_stream() {
-        request.connection().close_after_response();
+    if request.announces_body() {
+        // Else httpd reads the body first, whole, before it answers.
+        if !request.connection().is_stream() {
+            request.connection().close_after_response();
+        }
+        // Else an error page that is a script, or a proxy's, waits for it.
+        request.forget_body();
     }
 }
 
