@@ -22,6 +22,7 @@ mod httpd {
         "ap_get_scoreboard_worker_from_indexes",
         "ap_get_server_description",
         "ap_exists_config_define",
+        "ap_get_status_line",
         "ap_find_linked_module",
         "ap_get_(conn|request)_module_loglevel",
         "ap_hook_.*",

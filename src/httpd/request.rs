@@ -193,6 +193,20 @@ impl<'r> Request<'r> {
             || self.raw_header_in(c"Transfer-Encoding").is_some()
     }
 
+    /// Gives a status that httpd has no line for one with this reason: without it httpd
+    /// answers 500.
+    pub fn name_status(self, status: u16, reason: &str) {
+        let number = status.to_string();
+        // SAFETY: httpd returns a constant line, NUL-terminated, for every number.
+        let known = unsafe { CStr::from_ptr(sys::ap_get_status_line(status.into())) };
+        if known.to_bytes().starts_with(number.as_bytes()) {
+            return;
+        }
+        let line = self.pool().c_text(&format!("{number} {reason}"));
+        // SAFETY: live for 'r; the line lives as long as the request.
+        unsafe { (*self.rec()).status_line = line };
+    }
+
     /// Whoever reads the body from now on finds none: its length is what httpd's own
     /// filter and CGI scripts go by. For a request that nobody has begun to read.
     pub fn forget_body(self) {

@@ -89,7 +89,7 @@ impl<'r> Answer<'r> {
                 self.trip.give_back();
                 initial.set_variable(c"LIMITIP", "1");
                 initial.set_variable(c"LIMITIP_STATUS", "REJECTED");
-                say_when_to_retry(self.request, &settings);
+                send_away(self.request, &settings);
             }
             Verdict::RefusedDryRun => {
                 self.trip.marked.set(true);
@@ -228,8 +228,7 @@ pub fn refuse_for_connection(running: Running, request: Request<'_>, found: Foun
     request.set_variable(c"LIMITIP", "1");
     request.set_variable(c"LIMITIP_STATUS", "REJECTED");
     name(request, found);
-    say_when_to_retry(request, &settings);
-    settings.concurrency_status().into()
+    send_away(request, &settings)
 }
 
 /// Marks a request on a connection that a dry run would have refused.
@@ -242,8 +241,10 @@ pub fn mark_for_connection(running: Running, request: Request<'_>, found: Found<
     name(request, found);
 }
 
-/// The headers of every refusal.
-fn say_when_to_retry(request: Request<'_>, settings: &Settings) {
+/// What every refusal of a client's request has in common; returns what the hook does.
+fn send_away(request: Request<'_>, settings: &Settings) -> c_int {
+    let status = settings.concurrency_status();
+    request.name_status(status, "Too Many Connections");
     request.set_error_header(c"Retry-After", &settings.retry_after().to_string());
     request.set_error_header(c"Cache-Control", "no-store");
     if request.announces_body() {
@@ -254,6 +255,7 @@ fn say_when_to_retry(request: Request<'_>, settings: &Settings) {
         // Else an error page that is a script, or a proxy's, waits for it.
         request.forget_body();
     }
+    status.into()
 }
 
 /// Whether a refusal gets a line of its own; how many before it had none.
