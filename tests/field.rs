@@ -1,11 +1,12 @@
-//! Reports from the field, one test each: C02, C10, C11, C27, C37, C39, and C09 and C13
-//! as far as they go without zones. The others stand where their behaviour is tested:
+//! Reports from the field, one test each: C02, C09, C10, C11, C27, C37, C39, and C13
+//! as far as it goes without zones. The others stand where their behaviour is tested:
 //! C01 in levels, C03 in htaccess, C04 and C07 in warnings, C05 in location, C06 in cache,
-//! C08 in types, C29 and C30 in answer, C34 in places.
+//! C08 in types, C19 in status, C28 in flood, C29 and C30 in answer, C34 in places.
 
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use support::{Client, Httpd, Load, Mpm, Setup, at_once, on_every_mpm, under_load, wait_until};
 
@@ -300,20 +301,35 @@ fn loaded_and_off_or_at_two_on_static_cgi_and_proxy(mpm: Mpm) {
     }
 }
 
-/// C09: a tool that opens too much is told so at once, alone, and is served again when it stops.
+/// C09: a tool that opens too much and closes nothing is told so at once, alone, with a short
+/// page and when to retry, and is served again a second after it stops.
 fn twenty_first_download_is_refused_and_others_are_not(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .expect_refusals()
-        .conf("MaxConnPerIP 20 count=requests")
+        .load(&["reqtimeout"])
+        .conf(
+            "MaxConnPerIP 20 count=requests
+             RequestReadTimeout header=20-40,minrate=500 body=10,minrate=500",
+        )
         .start();
     let client = httpd.client("127.0.0.2");
     let held = at_once(20, |_| client.hold("/hoge/hold.cgi"));
-    let refused = client.get("/hoge/small.txt");
-    assert_eq!(
-        (refused.status, refused.header("retry-after")),
-        (503, Some("5"))
-    );
-    assert!(refused.body.len() < 1000, "{}", refused.text());
+    // The fastest of a few: this machine may be busy with something else.
+    let answers: Vec<_> = (0..10)
+        .map(|_| {
+            let start = Instant::now();
+            (client.get("/hoge/small.txt"), start.elapsed())
+        })
+        .collect();
+    for (refused, _) in &answers {
+        assert_eq!(
+            (refused.status, refused.header("retry-after")),
+            (503, Some("5"))
+        );
+        assert!(refused.body.len() < 1000, "{}", refused.text());
+    }
+    let fastest = answers.iter().map(|(_, time)| *time).min();
+    assert!(fastest < Some(Duration::from_millis(100)), "{fastest:?}");
     assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
     drop(held);
     httpd.wait_for_within(support::A_SECOND, |gauge| gauge.total() == 0);

@@ -54,14 +54,17 @@ fn get_from(client: &Client, host: &str, path: &str) -> Response {
 fn answers_of_a_limited_place_tell_their_limit(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .expect_refusals()
+        .expect_log("AH01630")
+        .load(&["rewrite"])
         .conf(
             "IPLimitHeaders On
              <Location /hoge>
                  MaxConnPerIP 3 scope=location
              </Location>
-             <Location /hoge/moved>
-                 Redirect /fuga/small.txt
-             </Location>
+             <Directory ${DOCROOT}/hoge>
+                 RewriteEngine On
+                 RewriteRule ^moved$ /fuga/small.txt [R]
+             </Directory>
              <Location /hoge/exempt>
                  IPLimitExempt all
              </Location>

@@ -1,0 +1,238 @@
+//! C28: a flood of refusals is a few lines a second, and nothing of it is lost: lines, and
+//! what they and message 102 say was left out, add up to the counters.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Client, Gauge, Httpd, Mpm, at_once, on_every_mpm, wait_until};
+
+on_every_mpm!(ten_thousand_refusals_are_sixty_lines_and_add_up);
+
+const RULE: &str = "MaxConnPerIP@/hoge";
+
+/// The parent looks about every ten seconds.
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+/// Lines of refusals, and what these and the parent say was left out.
+fn told(httpd: &Httpd) -> (u64, u64) {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .unwrap_or_else(|_| panic!("no number: {text}"))
+    };
+    let lines = httpd.log_lines("limitipconn(101): ");
+    let in_lines = lines.iter().filter_map(|line| {
+        let (before, _) = line.split_once(" more were left out")?;
+        Some(number(before.rsplit(' ').next()?))
+    });
+    let parents = httpd.log_lines("limitipconn(102): ");
+    let by_parent = parents.iter().map(|line| {
+        let (_, after) = line.split_once("limitipconn(102): ").expect("the message");
+        number(after.split(' ').next().expect("a number"))
+    });
+    (lines.len() as u64, in_lines.chain(by_parent).sum())
+}
+
+fn marked(gauge: &Gauge) -> u64 {
+    let rows = gauge.rows("rules").filter(|row| row["rule"] == RULE);
+    rows.map(|row| row["refused_dry_run"].as_u64().expect("a number"))
+        .sum()
+}
+
+/// Waits until what was told is as much as was refused or marked; returns both.
+#[track_caller]
+fn wait_until_all_is_told(httpd: &Httpd) -> (u64, u64) {
+    wait_until(A_MINUTE, || {
+        let gauge = httpd.gauge();
+        let (lines, left_out) = told(httpd);
+        let all = gauge.refused(RULE) + marked(&gauge);
+        if lines + left_out == all && left_out == gauge.number("log_lines_left_out") {
+            Ok((lines, left_out))
+        } else {
+            Err(format!(
+                "{lines} lines and {left_out} left out of {all}: {gauge:?}"
+            ))
+        }
+    })
+}
+
+/// So many answers of this status, one after the other on one connection.
+#[track_caller]
+fn ask_again_and_again(client: &Client, path: &str, number: usize, status: u16) {
+    let mut connection = client.connect();
+    for _ in 0..number {
+        assert_eq!(connection.get(path).status, status);
+    }
+}
+
+fn ten_thousand_refusals_are_sixty_lines_and_add_up(mpm: Mpm) {
+    const THREADS: usize = 4;
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf(
+            "IPLimitErrorStatus 429
+             MaxConnPerIP 60 count=requests
+             <Location /hoge>
+                 MaxConnPerIP 1 scope=location
+             </Location>",
+        )
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let held = client.hold("/hoge/hold.cgi");
+    let start = Instant::now();
+    at_once(THREADS, |_| {
+        let mut connection = client.connect();
+        // Ten bursts of a second each, or as many seconds as this machine needs for them.
+        for burst in 1..=10 {
+            for _ in 0..10_000 / THREADS / 10 {
+                assert_eq!(connection.get("/hoge/small.txt").status, 429);
+            }
+            assert_eq!(connection.get("/fuga/small.txt").status, 200);
+            let rest = Duration::from_secs(1) * burst;
+            std::thread::sleep(rest.saturating_sub(start.elapsed()));
+        }
+    });
+    let seconds = start.elapsed().as_secs() + 1;
+    held.finish();
+    assert_eq!(httpd.gauge().refused(RULE), 10_000);
+    let (lines, left_out) = wait_until_all_is_told(&httpd);
+    assert_eq!(lines + left_out, 10_000);
+    assert!(lines <= 60.max(seconds), "{lines} lines in {seconds} s");
+    assert!(lines <= seconds, "{lines} lines of one key in {seconds} s");
+    assert!(
+        lines >= 3,
+        "each second has its line: {lines} in {seconds} s"
+    );
+    let parents = httpd.log_lines("limitipconn(102): ");
+    assert!(parents.len() as u64 <= 1 + seconds / 10 + 1, "{parents:?}");
+    assert!(
+        parents
+            .iter()
+            .all(|line| line.contains("[limitipconn:warn] ")),
+        "{parents:?}"
+    );
+}
+
+/// Each key has its own line, whatever the flood of another.
+#[test]
+fn every_client_has_its_line() {
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf(
+            "IPLimitErrorStatus 429\n<Location /hoge>\n MaxConnPerIP 1 scope=location\n</Location>",
+        )
+        .start();
+    let clients: Vec<_> = (2..12)
+        .map(|n| httpd.client(&format!("127.0.0.{n}")))
+        .collect();
+    let held: Vec<_> = clients
+        .iter()
+        .map(|client| client.hold("/hoge/hold.cgi"))
+        .collect();
+    at_once(clients.len(), |n| {
+        ask_again_and_again(&clients[n], "/hoge/small.txt", 20, 429)
+    });
+    drop(held);
+    let (lines, left_out) = wait_until_all_is_told(&httpd);
+    assert_eq!(lines + left_out, 200);
+    for n in 2..12 {
+        let own = httpd.log_lines(&format!("client 127.0.0.{n} refused: "));
+        assert!(
+            !own.is_empty(),
+            "127.0.0.{n} has none: {}",
+            httpd.error_log()
+        );
+    }
+}
+
+/// More keys than lines in a second: no more than fifty lines, and all adds up.
+#[test]
+fn fifty_lines_a_second_are_all() {
+    let places: String = (0..15)
+        .map(|n| {
+            format!(
+                "<Location /place{n}>\n MaxConnPerIP 1 scope=server count=requests\n</Location>\n"
+            )
+        })
+        .collect();
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf("IPLimitErrorStatus 429")
+        .conf(&places)
+        .start();
+    let clients: Vec<_> = (2..22)
+        .map(|n| httpd.client(&format!("127.0.0.{n}")))
+        .collect();
+    let held: Vec<_> = clients
+        .iter()
+        .map(|client| client.hold("/hold.cgi"))
+        .collect();
+    let start = Instant::now();
+    at_once(clients.len(), |n| {
+        let mut connection = clients[n].connect();
+        for place in 0..15 {
+            assert_eq!(connection.get(&format!("/place{place}/x")).status, 429);
+        }
+    });
+    let seconds = start.elapsed().as_secs() + 2;
+    drop(held);
+    let (lines, left_out) = wait_until(A_MINUTE, || {
+        let (lines, left_out) = told(&httpd);
+        if lines + left_out == 300 {
+            Ok((lines, left_out))
+        } else {
+            Err((lines, left_out))
+        }
+    });
+    assert!(
+        lines <= 50 * seconds,
+        "{lines} lines, {left_out} left out, {seconds} s"
+    );
+    assert_eq!(httpd.gauge().number("log_lines_left_out"), left_out);
+}
+
+/// Marks of a dry run are thinned as refusals are.
+#[test]
+fn marks_of_a_dry_run_are_thinned_alike() {
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf("IPLimitDryRun On\n<Location /hoge>\n MaxConnPerIP 1 scope=location\n</Location>")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let _held = client.hold("/hoge/hold.cgi");
+    let start = Instant::now();
+    ask_again_and_again(&client, "/hoge/small.txt", 1000, 200);
+    let seconds = start.elapsed().as_secs() + 2;
+    assert_eq!(marked(&httpd.gauge()), 1000);
+    let (lines, left_out) = wait_until_all_is_told(&httpd);
+    assert_eq!(lines + left_out, 1000);
+    assert!(lines <= seconds, "{lines} lines in {seconds} s");
+    let dry = httpd.log_lines("would be refused (dry run)").len() as u64;
+    assert_eq!(dry, lines);
+}
+
+/// What is below LogLevel is not left out: nobody wants it.
+#[test]
+fn refusals_below_the_log_level_are_not_left_out() {
+    let httpd = Httpd::on(Mpm::Event)
+        .conf(
+            "IPLimitErrorStatus 429
+             IPLimitLogLevel info
+             <Location /hoge>
+                 MaxConnPerIP 1 scope=location
+             </Location>",
+        )
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let _held = client.hold("/hoge/hold.cgi");
+    ask_again_and_again(&client, "/hoge/small.txt", 500, 429);
+    let gauge = httpd.gauge();
+    assert_eq!(
+        (gauge.refused(RULE), gauge.number("log_lines_left_out")),
+        (500, 0),
+        "{gauge:?}"
+    );
+    let audits = gauge.number("audits");
+    // The parent has looked since, and has nothing to tell: no 101 or 102, or the test fails.
+    httpd.wait_for_within(A_MINUTE, |gauge| gauge.number("audits") > audits + 1);
+}
