@@ -334,3 +334,27 @@ fn error_document_is_that_of_the_chosen_status() {
         "the server's rule"
     );
 }
+
+/// C30 with another status: by full URL the page of that status is one more request, too.
+#[test]
+fn error_document_by_full_url_is_warned_about_for_the_chosen_status() {
+    let test = |status: u16| {
+        let conf = format!(
+            "<Location /hoge>
+                 MaxConnPerIP 9 scope=location
+                 IPLimitErrorStatus {status}
+             </Location>
+             ErrorDocument 429 http://localhost/busy.html"
+        );
+        Httpd::on(Mpm::Event).conf(&conf).configtest()
+    };
+    let (warned, silent) = (test(429), test(403));
+    assert_eq!((warned.code, silent.code), (0, 0));
+    assert!(
+        warned
+            .stderr
+            .contains("limitipconn(207): ErrorDocument 429 "),
+        "{warned:?}"
+    );
+    assert!(!silent.stderr.contains("limitipconn(207): "), "{silent:?}");
+}

@@ -144,6 +144,13 @@ fn low_on_root(inventory: &Inventory<'_>) -> Option<String> {
 }
 
 fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
+    // The statuses that refusals may have here or there.
+    let mut statuses = vec![String::from("503")];
+    tree::walk(&mut |node| {
+        if node.name().eq_ignore_ascii_case("IPLimitErrorStatus") {
+            statuses.extend(arguments::words(&node.arguments()).unwrap_or_default());
+        }
+    });
     let mut found = Vec::new();
     tree::walk(&mut |node| {
         if !node.name().eq_ignore_ascii_case("ErrorDocument") {
@@ -161,7 +168,7 @@ fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
         let Some(host) = rest.and_then(|rest| rest.split(['/', ':']).next()) else {
             return;
         };
-        if status == "503"
+        if statuses.contains(status)
             && main
                 .all()
                 .any(|server| server.name().eq_ignore_ascii_case(host))

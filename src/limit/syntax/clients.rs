@@ -182,7 +182,7 @@ fn methods_of(value: &str) -> Result<Vec<String>, Fault> {
     match methods.iter().find(|name| !is_name(name)) {
         Some(wrong) => Err(Fault::Value(
             "method=",
-            wrong.clone(),
+            if wrong.is_empty() { value } else { wrong }.to_owned(),
             "NAME,... for example method=HEAD,OPTIONS",
         )),
         None => Ok(methods),

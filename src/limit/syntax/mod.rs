@@ -53,7 +53,9 @@ impl fmt::Display for Fault {
                 f,
                 "\"{word}\" is no number from 0 to 65535 and not \"off\"; for example 3"
             ),
-            Fault::Word(word, _) if word.starts_with('#') => {
+            Fault::Word(word, _) | Fault::Other(word, _)
+                if word.starts_with('#') || word.contains(" #") =>
+            {
                 write!(
                     f,
                     "\"{word}\" is not understood; a comment needs a line of its own"
