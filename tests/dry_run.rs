@@ -124,7 +124,11 @@ fn section_and_virtual_host_choose(mpm: Mpm) {
         let mut connection = client.connect();
         let more = format!("Host: {host}\r\nConnection: close\r\n");
         connection.send(connection.request("GET", path, &more));
-        connection.response().status
+        let status = connection.response().status;
+        // The server's end says that the place is free again, too.
+        let end = std::io::copy(connection.reader(), &mut std::io::sink());
+        assert!(matches!(end, Ok(0)), "{end:?}");
+        status
     };
     let _hoge = client.hold("/hoge/hold.cgi");
     assert_eq!(

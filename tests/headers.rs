@@ -48,7 +48,11 @@ fn get_from(client: &Client, host: &str, path: &str) -> Response {
         path,
         &format!("Host: {host}\r\nConnection: close\r\n"),
     ));
-    connection.response()
+    let answer = connection.response();
+    // The server's end says that the place is free again, too.
+    let end = std::io::copy(connection.reader(), &mut std::io::sink());
+    assert!(matches!(end, Ok(0)), "{end:?}");
+    answer
 }
 
 fn answers_of_a_limited_place_tell_their_limit(mpm: Mpm) {

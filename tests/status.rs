@@ -27,7 +27,11 @@ fn get_from(client: &Client, host: &str, path: &str) -> Response {
     let mut connection = client.connect();
     let more = format!("Host: {host}\r\nConnection: close\r\n");
     connection.send(connection.request("GET", path, &more));
-    connection.response()
+    let answer = connection.response();
+    // The server's end says that the place is free again, too.
+    let end = std::io::copy(connection.reader(), &mut std::io::sink());
+    assert!(matches!(end, Ok(0)), "{end:?}");
+    answer
 }
 
 /// Any error status will do, those too that httpd has no name for or gives a meaning.
@@ -311,12 +315,20 @@ fn error_document_is_that_of_the_chosen_status() {
              <Location /hoge>
                  MaxConnPerIP 1 scope=location
              </Location>
+             ErrorDocument 500 /busy.cgi
+             <Location /hoge/unknown>
+                 IPLimitErrorStatus 499
+             </Location>
              <Location /hoge/odd>
                  IPLimitErrorStatus 403
                  ErrorDocument 403 /hoge/busy.html
              </Location>",
         )
         .file("hoge/busy.html", "of 403\n")
+        .script(
+            "busy.cgi",
+            "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nof %s\\n' $REDIRECT_STATUS\n",
+        )
         .start();
     let client = httpd.client("127.0.0.2");
     let _held = client.hold("/hoge/hold.cgi");
@@ -326,6 +338,8 @@ fn error_document_is_that_of_the_chosen_status() {
     };
     assert_eq!(said("/hoge/small.txt"), (429, String::from("of 429")));
     assert_eq!(said("/hoge/odd/x"), (403, String::from("of 403\n")));
+    // For what httpd does not know it has the page of 500.
+    assert_eq!(said("/hoge/unknown/x"), (499, String::from("of 499\n")));
     let _second = client.hold("/hold.cgi");
     assert_eq!(said("/small.txt"), (429, String::from("of 429")));
     assert_eq!(

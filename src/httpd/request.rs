@@ -193,12 +193,18 @@ impl<'r> Request<'r> {
             || self.raw_header_in(c"Transfer-Encoding").is_some()
     }
 
+    /// The status of the answer; a redirect to an error page keeps that of the error.
+    pub fn status(self) -> c_int {
+        // SAFETY: live for 'r.
+        unsafe { (*self.rec()).status }
+    }
+
     /// Gives a status that httpd has no line for one with this reason: without it httpd
     /// answers 500.
-    pub fn name_status(self, status: u16, reason: &str) {
+    pub fn name_status(self, status: c_int, reason: &str) {
         let number = status.to_string();
         // SAFETY: httpd returns a constant line, NUL-terminated, for every number.
-        let known = unsafe { CStr::from_ptr(sys::ap_get_status_line(status.into())) };
+        let known = unsafe { CStr::from_ptr(sys::ap_get_status_line(status)) };
         if known.to_bytes().starts_with(number.as_bytes()) {
             return;
         }

@@ -98,6 +98,11 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
     if request.is_sub() {
         return DECLINED;
     }
+    let initial = request.initial();
+    if initial != request && initial.state(MODULE).is_some_and(|trip| trip.refused.get()) {
+        answer::keep_status(request);
+        return DECLINED;
+    }
     let Some(site) = request.server().config(MODULE) else {
         return DECLINED;
     };

@@ -241,10 +241,18 @@ pub fn mark_for_connection(running: Running, request: Request<'_>, found: Found<
     name(request, found);
 }
 
+/// The reason of a status that httpd has none for.
+const REASON: &str = "Too Many Connections";
+
+/// The error page of a refusal keeps its status, whatever httpd knows of it.
+pub fn keep_status(page: Request<'_>) {
+    page.name_status(page.status(), REASON);
+}
+
 /// What every refusal of a client's request has in common; returns what the hook does.
 fn send_away(request: Request<'_>, settings: &Settings) -> c_int {
-    let status = settings.concurrency_status();
-    request.name_status(status, "Too Many Connections");
+    let status = c_int::from(settings.concurrency_status());
+    request.name_status(status, REASON);
     request.set_error_header(c"Retry-After", &settings.retry_after().to_string());
     request.set_error_header(c"Cache-Control", "no-store");
     if request.announces_body() {
@@ -255,7 +263,7 @@ fn send_away(request: Request<'_>, settings: &Settings) -> c_int {
         // Else an error page that is a script, or a proxy's, waits for it.
         request.forget_body();
     }
-    status.into()
+    status
 }
 
 /// Whether a refusal gets a line of its own; how many before it had none.
