@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Client, Gauge, Httpd, Mpm, at_once, on_every_mpm, wait_until};
+use support::{Client, Httpd, Mpm, at_once, on_every_mpm, wait_until};
 
 on_every_mpm!(ten_thousand_refusals_are_sixty_lines_and_add_up);
 
@@ -33,19 +33,13 @@ fn told(httpd: &Httpd) -> (u64, u64) {
     (lines.len() as u64, in_lines.chain(by_parent).sum())
 }
 
-fn marked(gauge: &Gauge) -> u64 {
-    let rows = gauge.rows("rules").filter(|row| row["rule"] == RULE);
-    rows.map(|row| row["refused_dry_run"].as_u64().expect("a number"))
-        .sum()
-}
-
 /// Waits until what was told is as much as was refused or marked; returns both.
 #[track_caller]
 fn wait_until_all_is_told(httpd: &Httpd) -> (u64, u64) {
     wait_until(A_MINUTE, || {
         let gauge = httpd.gauge();
         let (lines, left_out) = told(httpd);
-        let all = gauge.refused(RULE) + marked(&gauge);
+        let all = gauge.refused(RULE) + gauge.marked(RULE);
         if lines + left_out == all && left_out == gauge.number("log_lines_left_out") {
             Ok((lines, left_out))
         } else {
@@ -205,7 +199,7 @@ fn marks_of_a_dry_run_are_thinned_alike() {
     let start = Instant::now();
     ask_again_and_again(&client, "/hoge/small.txt", 1000, 200);
     let seconds = start.elapsed().as_secs() + 2;
-    assert_eq!(marked(&httpd.gauge()), 1000);
+    assert_eq!(httpd.gauge().marked(RULE), 1000);
     let (lines, left_out) = wait_until_all_is_told(&httpd);
     assert_eq!(lines + left_out, 1000);
     assert!(lines <= seconds, "{lines} lines in {seconds} s");

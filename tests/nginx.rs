@@ -1,5 +1,5 @@
-//! What nginx's own tests ask of limit_conn, in httpd's terms: numbers 3 and 6 of them; 4
-//! stands in status, 7 in dry_run.
+//! What nginx's own tests ask of limit_conn, in httpd's terms: numbers 3 and 6 of them,
+//! and of 14 what is behind the PROXY protocol; 4 stands in status, 7 in dry_run.
 
 mod support;
 
@@ -8,6 +8,7 @@ use support::{A_SECOND, DEADLINE, Httpd, Mpm, on_every_mpm, wait_until};
 on_every_mpm!(
     client_that_closes_its_socket_is_let_in_again,
     status_variable_tells_what_became_of_a_request,
+    connection_behind_the_proxy_protocol_is_refused_at_its_first_request,
 );
 
 /// nginx 3: the one in flight closes its socket, and the next passes.
@@ -102,4 +103,65 @@ fn status_variable_tells_what_became_of_a_request(mpm: Mpm) {
         4,
         "once for each request: {gauge:?}"
     );
+}
+
+/// nginx 14 and 15: who the client is shows only with the first bytes, so the first request is
+/// refused, with all that a refusal says, and the connection ends.
+fn connection_behind_the_proxy_protocol_is_refused_at_its_first_request(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .expect_log("AH03492")
+        .load(&["remoteip"])
+        .conf(
+            "LogFormat \"%a %>s %{LIMITIP}e %{LIMITIP_STATUS}e %{LIMITIP_RULE}e %{LIMITIP_COUNT}e/%{LIMITIP_LIMIT}e\" marks
+             CustomLog ${TMP}/marks marks
+             AcceptFilter http none
+             RemoteIPProxyProtocol On
+             RemoteIPProxyProtocolExceptions 127.0.0.99
+             IPLimitExempt 127.0.0.99 127.0.0.1
+             IPLimitErrorStatus 429
+             MaxConnPerIP 1 count=connections",
+        )
+        .start();
+    let proxy = httpd.client("127.0.0.1");
+    let from = |address: &str| {
+        let mut connection = proxy.connect();
+        connection.send(format!("PROXY TCP4 {address} 127.0.0.1 4711 80\r\n"));
+        let answer = connection.get("/hoge/small.txt");
+        (connection, answer)
+    };
+    let (first, admitted) = from("198.51.100.1");
+    assert_eq!(admitted.status, 200);
+    let (mut second, refused) = from("198.51.100.1");
+    let header = |name| refused.header(name);
+    assert_eq!(
+        (
+            refused.status,
+            header("retry-after"),
+            header("cache-control"),
+            header("connection")
+        ),
+        (429, Some("5"), Some("no-store"), Some("close"))
+    );
+    let end = std::io::copy(second.reader(), &mut std::io::sink());
+    assert!(matches!(end, Ok(0)), "{end:?}");
+    assert_eq!(from("198.51.100.2").1.status, 200, "another client");
+    let line = httpd
+        .wait_for_log("limitipconn(101): ")
+        .pop()
+        .expect("a line");
+    let said = "client 198.51.100.1 refused: too many connections from this host: 2/1, rule MaxConnPerIP@server";
+    assert!(line.contains(said), "{line}");
+    wait_until(DEADLINE, || {
+        let text = std::fs::read_to_string(httpd.dir().join("marks")).unwrap_or_default();
+        let mark = "198.51.100.1 429 1 REJECTED MaxConnPerIP@server 2/1";
+        if text.lines().any(|line| line == mark) {
+            Ok(())
+        } else {
+            Err(text)
+        }
+    });
+    drop(first);
+    httpd.wait_for(|gauge| gauge.count_of("MaxConnPerIP@server", "198.51.100.1") == 0);
+    assert_eq!(from("198.51.100.1").1.status, 200);
 }

@@ -50,6 +50,14 @@ impl Gauge {
             .sum()
     }
 
+    /// How often this rule would have refused, were it no dry run, over all virtual hosts.
+    pub fn marked(&self, rule: &str) -> u64 {
+        self.rows("rules")
+            .filter(|row| row["rule"] == rule)
+            .map(|row| number(&row["refused_dry_run"]))
+            .sum()
+    }
+
     /// How often this rule let a request pass, over all virtual hosts.
     pub fn passed(&self, rule: &str) -> u64 {
         self.rows("rules")
