@@ -100,8 +100,9 @@ impl<'p> Pool<'p> {
         unsafe { CStr::from_ptr(self.c_text(text)) }
     }
 
-    /// Lets `data` do its duty when the pool is cleared; not when the process is a copy
-    /// that is about to become a CGI script, however its copy of the pool ends.
+    /// Lets `data` do its duty when the pool is cleared, before others do theirs: mod_cgid
+    /// waits there for its script to end. Not when the process is a copy that is about to
+    /// become a CGI script, however its copy of the pool ends.
     pub fn on_clear<T: OnClear>(self, data: &'p T) {
         unsafe extern "C" fn thunk<T: OnClear>(data: *mut c_void) -> sys::apr_status_t {
             // SAFETY: registered below with a &T that the same pool keeps.
@@ -113,11 +114,10 @@ impl<'p> Pool<'p> {
         }
         // SAFETY: the pool is live; data lives in it, or in a parent of it, for 'p.
         unsafe {
-            sys::apr_pool_cleanup_register(
+            sys::apr_pool_pre_cleanup_register(
                 self.as_ptr(),
                 ptr::from_ref(data).cast_mut().cast(),
                 Some(thunk::<T>),
-                Some(sys::apr_pool_cleanup_null),
             );
         }
     }

@@ -164,7 +164,7 @@ fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) ->
             return DECLINED;
         };
         if exempt::spares(site.level.exempt, running, request, trip.client.address) {
-            if !site.level.rules.is_empty() {
+            if site.level.limits() {
                 answer::exempt(running, request, trip);
             }
             return DECLINED;
@@ -201,7 +201,9 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
     };
     let spares = |lines| exempt::spares(lines, running, request, trip.client.address);
     let status = if spares(site.level.exempt) || spares(said.exempt) {
-        answer::exempt(running, request, trip);
+        if said.limits() {
+            answer::exempt(running, request, trip);
+        }
         DECLINED
     } else {
         Asking::new(running, request, trip, Level::Directory, said, site).ask_all()

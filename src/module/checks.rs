@@ -51,6 +51,12 @@ pub fn names_variables() -> bool {
     named
 }
 
+/// Whether the directive's only argument is `Off`, with quotes or without.
+fn says_off(node: Node<'_>) -> bool {
+    arguments::words(&node.arguments())
+        .is_ok_and(|words| matches!(words.as_slice(), [word] if word.eq_ignore_ascii_case("off")))
+}
+
 /// Whether some place may enforce its rules. Too often rather than too seldom.
 pub fn enforces(main: Server<'_>) -> bool {
     let all_dry = main.all().all(|server| {
@@ -60,8 +66,7 @@ pub fn enforces(main: Server<'_>) -> bool {
     });
     let mut off = false;
     tree::walk(&mut |node| {
-        off |= node.name().eq_ignore_ascii_case("IPLimitDryRun")
-            && node.arguments().trim().eq_ignore_ascii_case("off");
+        off |= node.name().eq_ignore_ascii_case("IPLimitDryRun") && says_off(node);
     });
     !all_dry || off
 }
@@ -80,14 +85,14 @@ fn proxies_counted(inventory: &Inventory<'_>, main: Server<'_>) -> Option<String
         let name = ["RemoteIPHeader", "RemoteIPProxyProtocol"]
             .into_iter()
             .find(|name| node.name().eq_ignore_ascii_case(name));
-        if !node.arguments().trim().eq_ignore_ascii_case("off") {
+        if !says_off(node) {
             said = said.or(name);
         }
     });
     said.map(|name| {
         format!(
-            "{}: {} on line {} of {} counts the connections of a proxy as one client's, and {name} says that there \
-             is one; spare its address with IPLimitExempt",
+            "{}: {} on line {} of {} counts connections, and {name} says that they come from a proxy: its own \
+             count as one client's; spare its address with IPLimitExempt",
             Id::ProxiesCounted,
             rule.name,
             rule.line,
@@ -191,7 +196,7 @@ fn cache_above_rules(inventory: &Inventory<'_>, main: Server<'_>) -> Option<Stri
     tree::walk(&mut |node: Node<'_>| {
         caches |= node.name().eq_ignore_ascii_case("CacheEnable");
         if node.name().eq_ignore_ascii_case("CacheQuickHandler") {
-            quick = !node.arguments().trim().eq_ignore_ascii_case("off");
+            quick = !says_off(node);
         }
     });
     if !(caches && quick) {

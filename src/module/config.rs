@@ -66,6 +66,11 @@ impl<'p> Level<'p> {
             && self.exempt.is_empty()
     }
 
+    /// Whether some rule here has a number: `off` alone limits nobody.
+    pub fn limits(&self) -> bool {
+        self.rules.iter().any(|rule| rule.terms.limit.is_some())
+    }
+
     /// This place within the one around it: like overrides like.
     pub fn within(&self, around: &Level<'p>, pool: Pool<'p>) -> Level<'p> {
         let rules = if self.rules.is_empty() {
