@@ -105,6 +105,8 @@ fn lines_for_programs_are_a_name_and_a_number(mpm: Mpm) {
             "IPLimitRules: 1",
             "IPLimitPassed: 3",
             "IPLimitRefused: 1",
+            "IPLimitRefusedDryRun: 0",
+            "IPLimitExempt: 0",
             "IPLimitKeysUsed: 2",
             &format!("IPLimitKeysCapacity: {capacity}"),
             "IPLimitPlacesHeld: 3",
