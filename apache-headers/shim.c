@@ -32,3 +32,21 @@ const struct limitipconn_layout limitipconn_layout = {
     .directive_size = sizeof(ap_directive_t),
     .cmd_parms_size = sizeof(cmd_parms),
 };
+
+struct apr_bucket *limitipconn_bucket_after(struct apr_bucket_brigade *brigade,
+                                            struct apr_bucket *bucket)
+{
+    bucket = bucket ? APR_BUCKET_NEXT(bucket) : APR_BRIGADE_FIRST(brigade);
+    return bucket == APR_BRIGADE_SENTINEL(brigade) ? NULL : bucket;
+}
+
+int limitipconn_bucket_is_metadata(const struct apr_bucket *bucket)
+{
+    return APR_BUCKET_IS_METADATA(bucket);
+}
+
+int limitipconn_bucket_read(struct apr_bucket *bucket, const char **bytes,
+                            size_t *length)
+{
+    return apr_bucket_read(bucket, bytes, length, APR_BLOCK_READ);
+}

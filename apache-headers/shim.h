@@ -5,6 +5,7 @@
 #define LIMITIPCONN_SHIM_H
 
 #include <stddef.h>
+#include "apr_buckets.h"
 
 struct limitipconn_layout {
     size_t request_size, request_pool, request_connection, request_server;
@@ -17,6 +18,14 @@ struct limitipconn_layout {
     size_t sockaddr_family, sockaddr_sin;
     size_t module_size, command_size, directive_size, cmd_parms_size;
 };
+
+/* Buckets of a brigade, one after the other: the first after a null one, and null
+ * after the last. The structures are rings of macros. */
+struct apr_bucket *limitipconn_bucket_after(struct apr_bucket_brigade *brigade,
+                                            struct apr_bucket *bucket);
+int limitipconn_bucket_is_metadata(const struct apr_bucket *bucket);
+int limitipconn_bucket_read(struct apr_bucket *bucket, const char **bytes,
+                            size_t *length);
 
 extern const struct limitipconn_layout limitipconn_layout;
 

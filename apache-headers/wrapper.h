@@ -16,6 +16,7 @@
 #include "mpm_common.h"
 #include "scoreboard.h"
 #include "apr_portable.h"
+#include "apr_optional.h"
 #include "apr_optional_hooks.h"
 #include "apr_strings.h"
 #include "util_filter.h"

@@ -252,7 +252,6 @@ fn dropped_connection_gives_back_the_places_of_its_streams(mpm: Mpm) {
 
 /// One request after the other never needs two places.
 #[test]
-#[ignore = "fault: an ended request keeps its place until mod_http2's worker and connection are both done with it"]
 fn scripts_one_after_the_other_need_one_place() {
     for mpm in Mpm::ALL {
         let httpd = over_h2(mpm, 1).start();
@@ -264,7 +263,6 @@ fn scripts_one_after_the_other_need_one_place() {
 
 /// Nobody pings: the client has all that it asked for and says nothing more.
 #[test]
-#[ignore = "fault: mod_http2 frees an ended request when it next looks at the connection, which may be the end of its keep-alive"]
 fn idle_connection_gives_its_places_back_within_a_second() {
     for mpm in Mpm::ALL {
         let httpd = over_h2(mpm, 4).start();

@@ -8,6 +8,7 @@ pub mod address;
 pub mod arguments;
 pub mod concurrency;
 pub mod forwarded;
+pub mod frames;
 pub mod key;
 pub mod mime;
 pub mod network;

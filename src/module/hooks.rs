@@ -12,6 +12,7 @@ use crate::httpd::boundary::guard;
 use crate::httpd::connection::Connection;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::optional;
+use crate::httpd::output;
 use crate::httpd::pool::Pool;
 use crate::httpd::request::Request;
 use crate::httpd::server::Server;
@@ -27,6 +28,7 @@ static AFTER_REMOTEIP: Modules = Modules([c"mod_remoteip.c".as_ptr(), ptr::null(
 
 /// Registers all hooks.
 pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
+    output::register::<Visitor>();
     const EARLIEST: c_int = sys::APR_HOOK_REALLY_FIRST;
     const LAST: c_int = sys::APR_HOOK_REALLY_LAST;
     let none = ptr::null();
@@ -365,7 +367,7 @@ fn asked(request: *mut sys::request_rec, body: impl Fn(Running, Request<'_>) -> 
 }
 
 unsafe extern "C" fn protocol_switch(
-    _connection: *mut sys::conn_rec,
+    connection: *mut sys::conn_rec,
     request: *mut sys::request_rec,
     _server: *mut sys::server_rec,
     _protocol: *const c_char,
@@ -374,6 +376,15 @@ unsafe extern "C" fn protocol_switch(
         // SAFETY: httpd passes a live request and keeps it until the hook returns.
         let request = unsafe { Request::from_raw(request) };
         guarded((), || admission::before_upgrade(request));
+        // SAFETY: httpd passes the live connection that changes its protocol.
+        let connection = unsafe { Connection::from_raw(connection) };
+        guarded((), || {
+            if let (Some(running), Some(visitor)) = (Running::get(), connection.state(MODULE))
+                && running.child.http2.is_some()
+            {
+                visitor.watch_streams(connection);
+            }
+        });
     }
     DECLINED
 }

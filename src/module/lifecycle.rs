@@ -11,6 +11,7 @@ use super::meta::Meta;
 use super::rules::{Inventory, Placed, may_count};
 use super::running::{ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
 use super::{MODULE, checks, dump, memory};
+use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
 use crate::httpd::scoreboard::Scoreboard;
@@ -229,6 +230,7 @@ pub fn child_init() {
                 identity: segment.identity(),
                 pid,
                 serial: AtomicU32::new(1),
+                http2: Http2::find(),
                 max_workers: state::max_request_workers(),
                 looked_at: AtomicU32::new(0),
             }

@@ -21,6 +21,7 @@ mod running;
 mod server_status;
 mod shared_address;
 mod status;
+mod streams;
 mod trip;
 mod visitor;
 

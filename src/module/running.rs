@@ -8,6 +8,7 @@ use once_cell::race::OnceBox;
 use super::MODULE;
 use super::client::Client;
 use super::rules::Placed;
+use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::OnClear;
 use crate::httpd::scoreboard::Scoreboard;
@@ -69,6 +70,8 @@ pub struct Child {
     pub pid: u32,
     /// How many connections it has had.
     pub serial: AtomicU32,
+    /// mod_http2, where it is loaded.
+    pub http2: Option<Http2>,
     /// MaxRequestWorkers.
     pub max_workers: u32,
     /// How many requests were looked at for a proxy's address.

@@ -8,6 +8,7 @@ use std::ptr;
 use super::client::{self, Client};
 use super::config::Level;
 use super::running::Running;
+use super::streams::Guard;
 use super::visitor::Visitor;
 use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
@@ -42,6 +43,12 @@ pub struct Trip<'r> {
     /// Who asks.
     pub client: Client,
     visitor: Option<&'r Visitor>,
+    /// The connection that carries the stream of HTTP/2 on which the request came.
+    carrier: Option<&'r Visitor>,
+    /// That stream; 0 for none.
+    pub stream: u32,
+    /// The next request of a stream of that connection; under its lock.
+    pub next_stream: Cell<*const Trip<'static>>,
     asked: List<'r, (CountId, bool), 4>,
     places: List<'r, Place, 4>,
     /// The directory level whose rules were all asked last.
@@ -82,10 +89,21 @@ impl<'r> Trip<'r> {
             (None, None) => running.client_at(connection.peer()?.into()),
         };
         let pool = initial.pool();
+        let stream = running
+            .child
+            .http2
+            .filter(|_| visitor.is_none())
+            .and_then(|http2| http2.stream(initial));
+        let carrier = stream
+            .and_then(|_| connection.master())
+            .and_then(|carrier| carrier.state(super::MODULE));
         let trip: &'r Trip<'r> = pool.alloc(Trip {
             running,
             client,
             visitor,
+            carrier,
+            stream: stream.unwrap_or(0),
+            next_stream: Cell::new(ptr::null()),
             asked: List::new(pool),
             places: List::new(pool),
             seen: Cell::new(ptr::null()),
@@ -100,6 +118,9 @@ impl<'r> Trip<'r> {
         pool.on_clear(trip);
         if let Some(visitor) = visitor {
             trip.earlier.set(visitor.begins(trip));
+        }
+        if let Some(carrier) = carrier {
+            carrier.streams.add(trip);
         }
         initial.keep(super::MODULE, trip);
         Some(trip)
@@ -136,9 +157,16 @@ impl<'r> Trip<'r> {
         })
     }
 
+    /// The places of a stream's request are given back by another thread than that which
+    /// takes them: whoever looks at them has this, when it is one.
+    fn lock(&self) -> Option<Guard<'_>> {
+        self.carrier.and_then(|carrier| carrier.streams.lock())
+    }
+
     /// The count that would stand if this request were admitted, by loads only.
     pub fn count_with_this(&self, count: CountId) -> u32 {
         let digest = self.client.digest.within(count);
+        let _guard = self.lock();
         let counted = self
             .chain()
             .any(|trip| trip.places.iter().any(|place| place.digest == digest));
@@ -174,6 +202,7 @@ impl<'r> Trip<'r> {
         limit: Option<u16>,
         outlives_mark: bool,
     ) -> Result<(), u32> {
+        let _guard = self.lock();
         let digest = self.client.digest.within(count);
         let of_this = |place: &Place| place.digest == digest;
         let kept = self.places.iter().find(of_this);
@@ -242,6 +271,7 @@ impl<'r> Trip<'r> {
     /// Gives back what a request that was refused would not hold; nobody is refused for
     /// a request that a dry run has marked. A worker that it holds is nobody's either.
     pub fn give_back_marked(&self) {
+        let _guard = self.lock();
         while let Some(place) = self.places.take(|place| !place.outlives_mark) {
             self.running.child.holder.release(place.lease);
         }
@@ -254,6 +284,14 @@ impl<'r> Trip<'r> {
 
     /// Gives every place back.
     pub fn give_back(&self) {
+        let guard = self.lock();
+        if guard.is_some() == self.carrier.is_some() {
+            self.give_back_locked();
+        }
+    }
+
+    /// The same, for one who has the lock of its connection's streams.
+    pub fn give_back_locked(&self) {
         while let Some(place) = self.places.pop() {
             self.running.child.holder.release(place.lease);
         }
@@ -265,6 +303,9 @@ impl OnClear for Trip<'_> {
         // First, so that not even a fault below leaves a link to what is gone.
         if let Some(visitor) = self.visitor {
             visitor.ends(self);
+        }
+        if let Some(carrier) = self.carrier {
+            carrier.streams.remove(self);
         }
         self.give_back();
     }

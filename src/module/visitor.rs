@@ -7,6 +7,7 @@ use std::ptr;
 use super::client::Client;
 use super::connections::Arrival;
 use super::running::{Child, Running};
+use super::streams::Streams;
 use super::trip::Trip;
 use crate::httpd::connection::Connection;
 use crate::httpd::pool::OnClear;
@@ -18,6 +19,8 @@ pub struct Visitor {
     pub peer: Client,
     /// What the rules about connections made of it.
     pub arrival: Arrival,
+    /// Its requests, where it carries HTTP/2.
+    pub streams: Streams,
     /// Names this connection among all that ever sat in a slot.
     owner: u64,
     slot: Cell<Option<u32>>,
@@ -38,6 +41,7 @@ impl Visitor {
             child: running.child,
             peer,
             arrival: Arrival::new(),
+            streams: Streams::new(),
             owner: running.child.next_owner(),
             slot: Cell::new(None),
             seated: Cell::new(peer),
@@ -47,6 +51,9 @@ impl Visitor {
         connection.pool().on_clear(visitor);
         connection.keep(super::MODULE, visitor);
         visitor.sit_down(connection);
+        if running.child.http2.is_some() {
+            visitor.watch_streams(connection);
+        }
         Some(visitor)
     }
 

@@ -1,0 +1,112 @@
+//! Watches what goes out on a connection, without changing it.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::slice;
+
+use super::boundary::guard;
+use super::connection::Connection;
+use crate::sys;
+
+/// Somebody who watches the output of one connection.
+pub trait Watch {
+    /// The filter's name.
+    const NAME: &CStr;
+
+    /// How many bytes to come need not be seen.
+    fn unseen(&self) -> usize;
+
+    /// So many bytes go out, of those that need not be seen.
+    fn skips(&self, bytes: usize);
+
+    /// These bytes go out. False: this is nothing to watch any more.
+    fn sees(&self, bytes: &[u8]) -> bool;
+
+    /// All that was seen has been handed on.
+    fn passed(&self);
+
+    /// Hears of a panic in one of these.
+    fn on_fault(text: &str);
+}
+
+/// Makes the filter known to httpd.
+pub fn register<W: Watch>() {
+    // SAFETY: called while httpd loads modules, single-threaded; the name is 'static.
+    unsafe {
+        // Above mod_ssl, which is at 5 more.
+        let kind = sys::ap_filter_type_AP_FTYPE_CONNECTION;
+        sys::ap_register_output_filter(W::NAME.as_ptr(), Some(thunk::<W>), None, kind);
+    }
+}
+
+/// Lets `watch` see the output of this connection. Called on the thread that carries it.
+pub fn watch<'c, W: Watch>(connection: Connection<'c>, watch: &'c W) {
+    // SAFETY: the connection is live; `watch` lives as long.
+    unsafe {
+        sys::ap_add_output_filter(
+            W::NAME.as_ptr(),
+            ptr::from_ref(watch).cast_mut().cast::<c_void>(),
+            ptr::null_mut(),
+            connection.as_ptr(),
+        );
+    }
+}
+
+unsafe extern "C" fn thunk<W: Watch>(
+    filter: *mut sys::ap_filter_t,
+    brigade: *mut sys::apr_bucket_brigade,
+) -> sys::apr_status_t {
+    // SAFETY: httpd passes a live filter that `watch` above has added with a W that the
+    // connection keeps, and a live brigade.
+    unsafe {
+        let (watch, next) = (&*(*filter).ctx.cast::<W>(), (*filter).next);
+        let goes_on = guard(false, W::on_fault, || look(watch, brigade));
+        if !goes_on {
+            sys::ap_remove_output_filter(filter);
+        }
+        let status = sys::ap_pass_brigade(next, brigade);
+        if goes_on {
+            guard((), W::on_fault, || watch.passed());
+        }
+        status
+    }
+}
+
+/// # Safety
+/// The brigade is live.
+unsafe fn look<W: Watch>(watch: &W, brigade: *mut sys::apr_bucket_brigade) -> bool {
+    let mut bucket = ptr::null_mut();
+    loop {
+        // SAFETY: a live brigade, and null or a bucket of it.
+        bucket = unsafe { sys::limitipconn_bucket_after(brigade, bucket) };
+        if bucket.is_null() {
+            return true;
+        }
+        // SAFETY: a bucket of the brigade.
+        let (is_metadata, length) = unsafe {
+            let is_metadata = sys::limitipconn_bucket_is_metadata(bucket) != 0;
+            (is_metadata, (*bucket).length)
+        };
+        if is_metadata {
+            continue;
+        }
+        // A file is not read for this, unless a header should begin in it. A length that
+        // is not known is the highest number there is.
+        if length <= watch.unseen() {
+            watch.skips(length);
+            continue;
+        }
+        let (mut bytes, mut length): (*const c_char, _) = (ptr::null(), 0);
+        // SAFETY: a bucket of the brigade; what is read belongs to it until it is deleted.
+        let seen = unsafe {
+            let status: c_int = sys::limitipconn_bucket_read(bucket, &mut bytes, &mut length);
+            if status != 0 || bytes.is_null() {
+                return false;
+            }
+            slice::from_raw_parts(bytes.cast::<u8>(), length as usize)
+        };
+        if !watch.sees(seen) {
+            return false;
+        }
+    }
+}
