@@ -39,7 +39,7 @@ mod httpd {
         "apr_os_sock_get",
         "apr_optional_hook_add",
         "apr_palloc",
-        "apr_pool_pre_cleanup_register",
+        "apr_pool_(cleanup_null|(pre_)?cleanup_register)",
         "apr_pool_userdata_(get|setn)",
         "apr_table_(get|merge|set|unset)",
         "apr_time_now",

@@ -103,7 +103,7 @@ unsafe fn look<W: Watch>(watch: &W, brigade: *mut sys::apr_bucket_brigade) -> bo
             if status != 0 || bytes.is_null() {
                 return false;
             }
-            slice::from_raw_parts(bytes.cast::<u8>(), length as usize)
+            slice::from_raw_parts(bytes.cast::<u8>(), length)
         };
         if !watch.sees(seen) {
             return false;

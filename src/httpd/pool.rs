@@ -100,27 +100,43 @@ impl<'p> Pool<'p> {
         unsafe { CStr::from_ptr(self.c_text(text)) }
     }
 
-    /// Lets `data` do its duty when the pool is cleared, before others do theirs: mod_cgid
-    /// waits there for its script to end. Not when the process is a copy that is about to
-    /// become a CGI script, however its copy of the pool ends.
+    /// Lets `data` do its duty when the pool is cleared, after the pools made from it are;
+    /// not when the process is a copy that is about to become a CGI script, however its
+    /// copy of the pool ends.
     pub fn on_clear<T: OnClear>(self, data: &'p T) {
-        unsafe extern "C" fn thunk<T: OnClear>(data: *mut c_void) -> sys::apr_status_t {
-            // SAFETY: registered below with a &T that the same pool keeps.
-            let data = unsafe { &*data.cast::<T>() };
-            if !super::process::is_copy() {
-                super::boundary::guard((), T::on_fault, || data.on_clear());
-            }
-            0
-        }
         // SAFETY: the pool is live; data lives in it, or in a parent of it, for 'p.
+        unsafe {
+            sys::apr_pool_cleanup_register(
+                self.as_ptr(),
+                ptr::from_ref(data).cast_mut().cast(),
+                Some(on_clear::<T>),
+                Some(sys::apr_pool_cleanup_null),
+            );
+        }
+    }
+
+    /// The same before anybody else does his: mod_cgid waits in its own for its script.
+    pub fn on_clear_first<T: OnClear>(self, data: &'p T) {
+        // SAFETY: as in on_clear. A copy that becomes a CGI script never runs this kind.
         unsafe {
             sys::apr_pool_pre_cleanup_register(
                 self.as_ptr(),
                 ptr::from_ref(data).cast_mut().cast(),
-                Some(thunk::<T>),
+                Some(on_clear::<T>),
             );
         }
     }
+}
+
+/// # Safety
+/// `data` is a `&T` that the pool which is being cleared keeps.
+unsafe extern "C" fn on_clear<T: OnClear>(data: *mut c_void) -> sys::apr_status_t {
+    // SAFETY: by the contract.
+    let data = unsafe { &*data.cast::<T>() };
+    if !super::process::is_copy() {
+        super::boundary::guard((), T::on_fault, || data.on_clear());
+    }
+    0
 }
 
 impl<'p> Pool<'p> {

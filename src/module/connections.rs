@@ -100,7 +100,8 @@ pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int>
     let connection = request.connection();
     let carrier = connection.master().unwrap_or(connection);
     // Streams of HTTP/2 come here on threads of their own. They use of the visitor what
-    // never changes, and `arrival`, whose state lets one of them in at a time.
+    // never changes, `streams` under its lock, and `arrival`, whose state lets one of them
+    // in at a time. Pools belong to one thread: nothing is allocated in the carrier's.
     let visitor = carrier.state(MODULE)?;
     let arrival = &visitor.arrival;
     // Acquire, Release: what the one that asked has written is seen by the others.
@@ -115,7 +116,7 @@ pub fn at_first_request(running: Running, request: Request<'_>) -> Option<c_int>
         };
         arrival
             .state
-            .store(ask(running, visitor, carrier, &client), Release);
+            .store(ask(running, visitor, connection, &client), Release);
     }
     let state = arrival.decided();
     if !matches!(state, MARKED | REFUSED) || answer::is_refused(request) {

@@ -8,9 +8,8 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
 
 use super::running;
 use super::trip::Trip;
@@ -19,32 +18,32 @@ use crate::httpd::connection::Connection;
 use crate::httpd::output::{self, Watch};
 use crate::limit::frames::Frames;
 
-/// How long one waits for another who looks at the streams, which takes microseconds.
-/// Only a signal that ends the process in the middle of that can make it so long.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Streams that can end with one write and are not yet given back.
 const AT_ONCE: usize = 32;
 
 /// The streams of one connection.
 pub struct Streams {
-    locked: AtomicBool,
+    /// The thread that looks at them; 0 for none.
+    looking: AtomicUsize,
     /// The requests that are under way, each linked to the next; under the lock.
     first: Cell<*const Trip<'static>>,
     // What follows belongs to the thread that carries the connection.
     /// Where the output is; None before its first byte.
     frames: Cell<Option<Frames>>,
+    /// Whether its first byte was not of HTTP/2. The response that is on its way goes on
+    /// through the filter when that is removed.
+    is_other: Cell<bool>,
     ended: Cell<[u32; AT_ONCE]>,
     count: Cell<usize>,
 }
 
 /// The right to look at streams that several threads have, until it is dropped.
-pub struct Guard<'s>(&'s AtomicBool);
+pub struct Guard<'s>(&'s AtomicUsize);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire of whoever locks next.
-        self.0.store(false, Release);
+        self.0.store(0, Release);
     }
 }
 
@@ -52,28 +51,30 @@ impl Streams {
     /// No streams.
     pub fn new() -> Streams {
         Streams {
-            locked: AtomicBool::new(false),
+            looking: AtomicUsize::new(0),
             first: Cell::new(ptr::null()),
             frames: Cell::new(None),
+            is_other: Cell::new(false),
             ended: Cell::new([0; AT_ONCE]),
             count: Cell::new(0),
         }
     }
 
-    /// The right to look at the streams and at the places of their requests. None when
-    /// the process is about to end: then the parent gives back what it has.
+    /// The right to look at the streams and at the places of their requests; held for a
+    /// few steps in memory. None in a signal handler that interrupts one who has it: so
+    /// prefork ends a process, all others wait for ever then, and the parent gives back
+    /// what the process had.
     pub fn lock(&self) -> Option<Guard<'_>> {
-        let mut since = None;
+        // SAFETY: takes nothing and cannot fail.
+        let me = unsafe { libc::pthread_self() } as usize;
         // Acquire: pairs with the Release of the one who had it.
-        while self.locked.swap(true, Acquire) {
-            while self.locked.load(Relaxed) {
-                if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    return None;
-                }
-                std::thread::yield_now();
+        while let Err(other) = self.looking.compare_exchange_weak(0, me, Acquire, Relaxed) {
+            if other == me {
+                return None;
             }
+            std::thread::yield_now();
         }
-        Some(Guard(&self.locked))
+        Some(Guard(&self.looking))
     }
 
     /// A request begins on a stream, on the stream's thread.
@@ -103,15 +104,14 @@ impl Streams {
 
     /// The last byte of the stream has gone out.
     fn end(&self, stream: u32) {
-        let Some(_guard) = self.lock() else {
+        let Some(guard) = self.lock() else {
             return;
         };
         let mut next = self.first.get();
         // SAFETY: as in `remove`.
         while let Some(found) = unsafe { next.as_ref() } {
             if found.stream == stream {
-                // SAFETY of the places: whoever looks at those of a stream has the lock.
-                found.give_back_locked();
+                found.give_back_of_stream(&guard);
                 return;
             }
             next = found.next_stream.get();
@@ -140,6 +140,7 @@ impl Visitor {
     /// HTTP/2 on.
     pub fn watch_streams<'c>(&'c self, connection: Connection<'c>) {
         self.streams.frames.set(None);
+        self.streams.is_other.set(false);
         output::watch(connection, self);
     }
 }
@@ -148,6 +149,9 @@ impl Watch for Visitor {
     const NAME: &CStr = c"LIMITIPCONN_STREAMS";
 
     fn unseen(&self) -> usize {
+        if self.streams.is_other.get() {
+            return usize::MAX;
+        }
         self.streams
             .frames
             .get()
@@ -168,7 +172,11 @@ impl Watch for Visitor {
         let mut frames = match self.streams.frames.get() {
             Some(frames) => frames,
             None if Frames::begin_with(bytes) => Frames::default(),
-            None => return bytes.is_empty(),
+            None if bytes.is_empty() => return true,
+            None => {
+                self.streams.is_other.set(true);
+                return false;
+            }
         };
         frames.read(bytes, |stream| self.streams.note(stream));
         self.streams.frames.set(Some(frames));

@@ -1,6 +1,7 @@
 //! What one request of a client has asked and taken so far, over all its redirects
 //! and subrequests. Its places are given back when the request's pool is cleared:
-//! when the last byte is handed to the kernel, or the request is aborted.
+//! when the last byte is handed to the kernel, or the request is aborted. Those of a
+//! stream of HTTP/2 are given back when its last byte has gone out, on another thread.
 
 use std::cell::Cell;
 use std::ptr;
@@ -115,7 +116,7 @@ impl<'r> Trip<'r> {
             started: initial.started(),
         });
         // Before it is linked: whoever finds it there may rely on its cleanup.
-        pool.on_clear(trip);
+        pool.on_clear_first(trip);
         if let Some(visitor) = visitor {
             trip.earlier.set(visitor.begins(trip));
         }
@@ -157,19 +158,20 @@ impl<'r> Trip<'r> {
         })
     }
 
-    /// The places of a stream's request are given back by another thread than that which
-    /// takes them: whoever looks at them has this, when it is one.
-    fn lock(&self) -> Option<Guard<'_>> {
-        self.carrier.and_then(|carrier| carrier.streams.lock())
+    /// Looks at the places. Those of a stream are given back by another thread than the
+    /// one that takes them, so nobody looks at them without the lock of its connection.
+    fn with_places<T>(&self, look: impl FnOnce(&List<'r, Place, 4>) -> T) -> T {
+        let _guard = self.carrier.map(|carrier| carrier.streams.lock());
+        look(&self.places)
     }
 
     /// The count that would stand if this request were admitted, by loads only.
     pub fn count_with_this(&self, count: CountId) -> u32 {
         let digest = self.client.digest.within(count);
-        let _guard = self.lock();
+        let of_this = |place: Place| place.digest == digest;
         let counted = self
             .chain()
-            .any(|trip| trip.places.iter().any(|place| place.digest == digest));
+            .any(|trip| trip.with_places(|places| places.iter().any(of_this)));
         self.running.child.holder.count(digest) + u32::from(!counted)
     }
 
@@ -202,10 +204,9 @@ impl<'r> Trip<'r> {
         limit: Option<u16>,
         outlives_mark: bool,
     ) -> Result<(), u32> {
-        let _guard = self.lock();
         let digest = self.client.digest.within(count);
         let of_this = |place: &Place| place.digest == digest;
-        let kept = self.places.iter().find(of_this);
+        let kept = self.with_places(|places| places.iter().find(of_this));
         if kept.is_some_and(|kept| kept.suffices(limit)) {
             return Ok(());
         }
@@ -213,7 +214,7 @@ impl<'r> Trip<'r> {
         // on the connection. Decision and increment are one step, so the place is given
         // back and asked for anew.
         for trip in self.chain() {
-            if let Some(place) = trip.places.take(of_this) {
+            if let Some(place) = trip.with_places(|places| places.take(of_this)) {
                 self.running.child.holder.release(place.lease);
             }
         }
@@ -255,12 +256,13 @@ impl<'r> Trip<'r> {
         };
         match self.running.child.holder.acquire(&key, limit, self.started) {
             Acquired::Held(lease) => {
-                self.places.push(Place {
+                let place = Place {
                     digest,
                     limit,
                     lease: lease.keep(),
                     outlives_mark,
-                });
+                };
+                self.with_places(|places| places.push(place));
                 Ok(())
             }
             Acquired::Refused { count } => Err(count + 1),
@@ -271,27 +273,34 @@ impl<'r> Trip<'r> {
     /// Gives back what a request that was refused would not hold; nobody is refused for
     /// a request that a dry run has marked. A worker that it holds is nobody's either.
     pub fn give_back_marked(&self) {
-        let _guard = self.lock();
-        while let Some(place) = self.places.take(|place| !place.outlives_mark) {
+        let is_short = |place: &Place| !place.outlives_mark;
+        while let Some(place) = self.with_places(|places| places.take(is_short)) {
             self.running.child.holder.release(place.lease);
         }
         if !self.running.runtime.enforces
             && let Some(visitor) = self.visitor
         {
-            visitor.get_up();
+            visitor.go_away();
         }
     }
 
     /// Gives every place back.
     pub fn give_back(&self) {
-        let guard = self.lock();
-        if guard.is_some() == self.carrier.is_some() {
-            self.give_back_locked();
+        match self.carrier.map(|carrier| carrier.streams.lock()) {
+            None => self.release_all(),
+            Some(Some(guard)) => self.give_back_of_stream(&guard),
+            // The process is about to end; the parent gives them back.
+            Some(None) => {}
         }
     }
 
-    /// The same, for one who has the lock of its connection's streams.
-    pub fn give_back_locked(&self) {
+    /// Gives every place back, of a request on a stream of the connection whose guard
+    /// this is.
+    pub fn give_back_of_stream(&self, _guard: &Guard<'_>) {
+        self.release_all();
+    }
+
+    fn release_all(&self) {
         while let Some(place) = self.places.pop() {
             self.running.child.holder.release(place.lease);
         }

@@ -27,6 +27,8 @@ pub struct Visitor {
     seated: Cell<Client>,
     /// Whether somebody else than the peer was ever seated.
     other: Cell<bool>,
+    /// Whether the request that is under way sits nowhere: a dry run has marked it.
+    away: Cell<bool>,
     /// The newest of this connection's requests that have not ended. Under pipelining
     /// a request is served while the one before still waits for its bytes to leave.
     newest: Cell<*const Trip<'static>>,
@@ -46,6 +48,7 @@ impl Visitor {
             slot: Cell::new(None),
             seated: Cell::new(peer),
             other: Cell::new(false),
+            away: Cell::new(false),
             newest: Cell::new(ptr::null()),
         });
         connection.pool().on_clear(visitor);
@@ -59,6 +62,9 @@ impl Visitor {
 
     /// A worker carries the connection (again): the visitor sits in that worker's slot.
     pub fn sit_down(&self, connection: Connection<'_>) {
+        if self.away.get() {
+            return;
+        }
         let slot = connection.slot(&self.child.scoreboard).map(|slot| slot.0);
         if slot != self.slot.get() {
             self.get_up();
@@ -72,6 +78,12 @@ impl Visitor {
         if let Some(slot) = self.slot.take() {
             self.child.identity.vacate(slot, self.owner);
         }
+    }
+
+    /// Gets up until the request that is under way has ended.
+    pub fn go_away(&self) {
+        self.away.set(true);
+        self.get_up();
     }
 
     /// The client is the peer itself, unlike perhaps in the connection's last request.
@@ -116,6 +128,7 @@ impl Visitor {
         let this = ptr::from_ref(trip).cast();
         if ptr::eq(self.newest.get(), this) {
             self.newest.set(trip.earlier.get());
+            self.away.set(false);
             self.is_the_peer();
             return;
         }

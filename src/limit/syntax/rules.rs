@@ -53,8 +53,8 @@ pub fn defaults(arguments: &str) -> Result<Defaults, Fault> {
     )?;
     let said = options_of(&words, DEFAULTS)?;
     if said.networks.is_some() {
-        let word = words.iter().find(|word| word.contains('/'));
-        let word = word.or(words.last()).cloned().unwrap_or_default();
+        let is_for = |word: &&String| word.to_ascii_lowercase().starts_with("for=");
+        let word = words.iter().find(is_for).cloned().unwrap_or_default();
         return Err(Fault::Word(word, DEFAULTS));
     }
     if said.count == Some(Count::Connections) {
@@ -251,7 +251,7 @@ mod tests {
         }
         for (arguments, helps) in [
             ("count=connections", "in the rule itself"),
-            ("for=10.0.0.0/8", "scope="),
+            ("for=10.1 busy=80%", "\"for=10.1\""),
             ("", "scope="),
         ] {
             let message = defaults(arguments).unwrap_err().to_string();

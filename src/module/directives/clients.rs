@@ -65,7 +65,7 @@ fn spare(command: Command<'_>, said: Exempt) -> Result<(), String> {
             let parsed = expression.as_ref().map(|text| {
                 command
                     .expression(text, MODULE)
-                    .map_err(|why| format!("expr=\"{text}\" is no expression of httpd's: {why}"))
+                    .map_err(|why| format!("expr=\"{text}\" is no expression of httpd's: {why}; for example expr=\"%{{REQUEST_METHOD}} == 'GET'\""))
             });
             Exemption::Where {
                 networks: pool.slice(networks.iter().copied()),
