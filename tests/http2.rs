@@ -185,7 +185,7 @@ fn stalled_stream_keeps_its_place_and_holds_up_nobody(mpm: Mpm) {
     places_are_free(&httpd, Some(&h2));
 }
 
-/// The refused leave their siblings alone, and the connection is good for more.
+/// nginx 13: the refused leave their siblings alone, and the connection is good for more.
 fn full_place_refuses_three_of_five_and_the_free_one_none(mpm: Mpm) {
     let httpd = over_h2(mpm, 2).start();
     let h2 = httpd.client("127.0.0.2").h2();

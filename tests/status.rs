@@ -34,7 +34,8 @@ fn get_from(client: &Client, host: &str, path: &str) -> Response {
     answer
 }
 
-/// Any error status will do, those too that httpd has no name for or gives a meaning.
+/// C20: any error status will do, those too that httpd has no name for or gives a meaning,
+/// and each refusal says when to come back.
 #[test]
 fn every_error_status_may_be_chosen() {
     const STATUSES: [u16; 11] = [400, 401, 403, 404, 407, 418, 429, 499, 501, 503, 599];
@@ -136,6 +137,7 @@ fn settings_outside_sections_hold_for_both_levels(mpm: Mpm) {
         .start();
     let client = httpd.client("127.0.0.2");
     let hoge = client.hold("/hoge/hold.cgi");
+    // C20: an answer that is none says nothing of the kind.
     assert_eq!(hoge.head().header("retry-after"), None);
     let _fuga = client.hold("/fuga/hold.cgi");
     let ask = |path| client.get(path);
