@@ -95,6 +95,9 @@ fn every_kind_of_condition_spares(mpm: Mpm) {
             let ask = |method, more| status(client, method, "/hoge/small.txt", more);
             assert_eq!(ask("HEAD", ""), 200);
             assert_eq!(ask("OPTIONS", ""), 200);
+            // Another method, which httpd would give to a script, body and all.
+            assert_eq!(ask("head", ""), 503);
+            assert_eq!(ask("Options", ""), 503);
             assert_eq!(ask("POST", "Content-Length: 0\r\n"), 503);
             assert_eq!(ask("GET", "User-Agent: kube-probe/1.2\r\n"), 200);
             assert_eq!(ask("GET", "User-Agent: Monitor 1\r\n"), 200);

@@ -78,7 +78,8 @@ impl Exemption<'_> {
                 expression,
             } => {
                 let asked = request.initial().method();
-                let is_one_of = |method: &&str| asked.eq_ignore_ascii_case(method.as_bytes());
+                // Methods are case-sensitive: httpd knows no "head", and gives it a body.
+                let is_one_of = |method: &&str| asked == method.as_bytes();
                 (networks.is_empty() || networks.iter().any(|network| network.contains(client)))
                     && (methods.is_empty() || methods.iter().any(is_one_of))
                     && expression.is_none_or(|expression| {

@@ -177,7 +177,7 @@ fn methods_of(value: &str) -> Result<Vec<String>, Fault> {
     };
     let methods: Vec<String> = value
         .split(',')
-        .map(|name| name.trim().to_owned())
+        .map(|name| name.trim().to_ascii_uppercase())
         .collect();
     match methods.iter().find(|name| !is_name(name)) {
         Some(wrong) => Err(Fault::Value(
@@ -220,7 +220,7 @@ mod tests {
             panic!("not understood");
         };
         assert_eq!(shown(&networks), ["10.1.0.0/16", "192.0.2.1", "::1"]);
-        assert_eq!(methods, ["HEAD", "get"]);
+        assert_eq!(methods, ["HEAD", "GET"]);
         assert_eq!(expression.unwrap(), "%{HTTP_HOST} == 'a b'");
     }
 
