@@ -312,3 +312,26 @@ fn two_rules_for_the_same_clients_are_an_error_that_says_where_the_first_is() {
         );
     }
 }
+
+/// Like rules for other clients stand side by side: `-D DUMP_IPLIMIT` says so too.
+#[test]
+fn dump_tells_each_of_them() {
+    let said = Httpd::on(Mpm::Event)
+        .without_status()
+        .conf(
+            "<Location /fuga>
+                MaxConnPerIP 1 scope=location
+                MaxConnPerIP 20 scope=location for=192.0.2.0/24,2001:db8::/32
+                MaxConnPerIP off for=192.0.2.9
+            </Location>",
+        )
+        .configtest_with(&["-D", "DUMP_IPLIMIT"]);
+    for rule in [
+        "rule MaxConnPerIP@/fuga: 1 scope=location count=requests ",
+        "rule MaxConnPerIP@/fuga for=192.0.2.0/24,2001:db8::/32: 20 scope=location count=requests ",
+        "rule MaxConnPerIP@/fuga for=192.0.2.9: off ",
+    ] {
+        assert!(said.stdout.contains(rule), "no {rule} in {}", said.stdout);
+    }
+    assert!(!said.stdout.contains("whose place"), "{}", said.stdout);
+}

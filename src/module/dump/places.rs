@@ -118,7 +118,7 @@ pub fn of_tree(
 ) -> Vec<Place> {
     let mut rules: HashMap<(&str, &str, u32), Vec<&'static Placed<'static>>> = HashMap::new();
     for rule in inventory.rules() {
-        let key = (rule.name, rule.file, rule.line);
+        let key = (rule.place, rule.file, rule.line);
         rules.entry(key).or_default().push(rule);
     }
     let makes_rules = |name: &str| inventory.rules().any(|rule| rule.directive.name() == name);
