@@ -8,7 +8,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Client, Httpd, Load, Mpm, Setup, at_once, on_every_mpm, under_load, wait_until};
+use support::{Client, Httpd, Load, Mpm, at_once, on_every_mpm, under_load, wait_until};
 
 on_every_mpm!(
     customers_raise_their_limit_only_where_they_may,
@@ -201,35 +201,11 @@ fn thirty_clients_are_thirty_counts(mpm: Mpm) {
     assert_eq!(gauge.refused("MaxConnPerIP@server"), 0, "{gauge:?}");
 }
 
-/// A front that proxies to a virtual host of the same server, from loopback.
-fn front_and_back(mpm: Mpm, front: &str, back: &str) -> Setup {
-    let threads = "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128";
-    let processes = "StartServers 70\nServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128";
-    Httpd::on(mpm)
-        .load(&["proxy", "proxy_http"])
-        .conf(if mpm == Mpm::Prefork {
-            processes
-        } else {
-            threads
-        })
-        .conf(&format!(
-            "Listen 127.0.0.1:${{PORT2}}
-             <VirtualHost *:${{PORT}}>
-                 ServerName front.example
-                 ProxyPass /app http://127.0.0.1:${{PORT2}}/hoge disablereuse=On
-                 {front}
-             </VirtualHost>
-             <VirtualHost *:${{PORT2}}>
-                 ServerName back.example
-                 {back}
-             </VirtualHost>"
-        ))
-}
-
 /// C37: the inner requests all come from loopback; with the limit off there, nobody is refused
 /// who should not be, and the front still limits the true client.
 fn server_that_proxies_to_itself_does_not_refuse_itself(mpm: Mpm) {
-    let httpd = front_and_back(mpm, "", "MaxConnPerIP off")
+    let httpd = Httpd::on(mpm)
+        .proxies_to_itself("", "MaxConnPerIP off")
         .expect_refusals()
         .conf("MaxConnPerIP 3 count=requests scope=vhost")
         .start();
@@ -271,7 +247,8 @@ fn loaded_and_off_or_at_two_on_static_cgi_and_proxy(mpm: Mpm) {
             "<Location /hoge>\n {rule}\n</Location>\n<Location /app>\n {rule}\n</Location>"
         );
         let back = "<Location /hoge>\n MaxConnPerIP off\n</Location>";
-        let httpd = front_and_back(mpm, &places, back)
+        let httpd = Httpd::on(mpm)
+            .proxies_to_itself(&places, back)
             .expect_refusals()
             .expect_log("limitipconn(201): ")
             .big_file("hoge/big.bin", 20 << 20)

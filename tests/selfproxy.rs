@@ -11,30 +11,11 @@ on_every_mpm!(
     rule_over_all_is_lifted_in_the_back,
 );
 
-/// A front that proxies to the back of the same server; thirty visits take sixty workers.
 fn front_and_back(mpm: Mpm, server: &str, front: &str, back: &str) -> Httpd {
-    let pool = if mpm == Mpm::Prefork {
-        "StartServers 70\nServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128"
-    } else {
-        "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128"
-    };
     Httpd::on(mpm)
-        .load(&["proxy", "proxy_http"])
         .expect_refusals()
-        .conf(pool)
+        .proxies_to_itself(front, back)
         .conf(server)
-        .conf(&format!(
-            "Listen 127.0.0.1:${{PORT2}}
-             <VirtualHost *:${{PORT}}>
-                 ServerName front.example
-                 ProxyPass /app http://127.0.0.1:${{PORT2}}/hoge disablereuse=On
-                 {front}
-             </VirtualHost>
-             <VirtualHost *:${{PORT2}}>
-                 ServerName back.example
-                 {back}
-             </VirtualHost>"
-        ))
         .start()
 }
 

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::address::Address;
-use super::network::Network;
+use super::network::{self, Network};
 
 /// What a forwarding header says when the TCP peer is a trusted proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ pub fn client<'h>(
             return Forwarded::Nonsense(hop);
         };
         said = Forwarded::Client(address);
-        if !trusted.iter().any(|network| network.contains(address)) {
+        if !network::any_contains(trusted, address) {
             break;
         }
     }

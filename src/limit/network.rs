@@ -97,6 +97,11 @@ pub fn list(text: &str) -> Result<Vec<Network>, String> {
     Ok(networks)
 }
 
+/// Whether one of them contains the address.
+pub fn any_contains(networks: &[Network], address: Address) -> bool {
+    networks.iter().any(|network| network.contains(address))
+}
+
 /// The length of the longest of the networks that contain the address.
 pub fn longest(networks: &[Network], address: Address) -> Option<u8> {
     networks

@@ -9,6 +9,7 @@ use super::MODULE;
 use super::answer;
 use super::asking::Asking;
 use super::config::{Level as Said, Site};
+use super::exempt::Exemption;
 use super::running::Running;
 use super::trip::Trip;
 use super::{connections, exempt, shared_address};
@@ -135,10 +136,20 @@ fn is_spared_here(running: Running, request: Request<'_>, site: &Site<'_>) -> bo
     if site.level.exempt.is_empty() && of_place.is_empty() {
         return false;
     }
-    Trip::of(running, request).is_some_and(|trip| {
-        let spares = |lines| exempt::spares(lines, running, request, trip.client.address);
-        spares(site.level.exempt) || spares(of_place)
-    })
+    Trip::of(running, request)
+        .is_some_and(|trip| spares(running, request, trip, [site.level.exempt, of_place]))
+}
+
+/// Whether one of the lines of a server or of a place spares the request.
+fn spares(
+    running: Running,
+    request: Request<'_>,
+    trip: &Trip<'_>,
+    lines: [&[&Exemption<'_>]; 2],
+) -> bool {
+    lines
+        .iter()
+        .any(|lines| exempt::spares(lines, running, request, trip.client.address))
 }
 
 /// The first handler, for subrequests that are run: the rules of their place.
@@ -158,29 +169,27 @@ pub fn before_upgrade(request: Request<'_>) {
 }
 
 fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) -> c_int {
-    let is_of_interest = !site.level.rules.is_empty() || running.counts_wide(Level::Server);
-    if !site.level.exempt.is_empty() && is_of_interest {
-        let Some(trip) = Trip::of(running, request) else {
-            return DECLINED;
-        };
-        if exempt::spares(site.level.exempt, running, request, trip.client.address) {
-            if site.level.limits() {
-                answer::exempt(running, request, trip);
-            }
-            return DECLINED;
-        }
+    let level = &site.level;
+    let counts_wide = running.counts_wide(Level::Server);
+    if level.rules.is_empty() && !counts_wide {
+        return DECLINED;
     }
-    if !site.level.rules.is_empty() {
-        let Some(trip) = Trip::of(running, request) else {
-            return DECLINED;
-        };
-        let status =
-            Asking::new(running, request, trip, Level::Server, &site.level, site).ask_all();
+    let Some(trip) = Trip::of(running, request) else {
+        return DECLINED;
+    };
+    if exempt::spares(level.exempt, running, request, trip.client.address) {
+        if level.limits() {
+            answer::exempt(running, request, trip);
+        }
+        return DECLINED;
+    }
+    if !level.rules.is_empty() {
+        let status = Asking::new(running, request, trip, Level::Server, level, site).ask_all();
         if status != DECLINED {
             return status;
         }
     }
-    if running.counts_wide(Level::Server) {
+    if counts_wide {
         count_ungoverned(running, request, site, Level::Server);
     }
     DECLINED
@@ -199,8 +208,7 @@ fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>)
     let Some(site) = request.server().config(MODULE) else {
         return DECLINED;
     };
-    let spares = |lines| exempt::spares(lines, running, request, trip.client.address);
-    let status = if spares(site.level.exempt) || spares(said.exempt) {
+    let status = if spares(running, request, trip, [site.level.exempt, said.exempt]) {
         if said.limits() {
             answer::exempt(running, request, trip);
         }

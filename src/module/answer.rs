@@ -82,22 +82,18 @@ impl<'r> Answer<'r> {
             // Only this part of the page is refused; the page itself was admitted.
             return status;
         }
-        let initial = self.request.initial();
         match verdict {
             Verdict::Refused => {
                 self.trip.refused.set(true);
                 self.trip.give_back();
-                initial.set_variable(c"LIMITIP", "1");
-                initial.set_variable(c"LIMITIP_STATUS", "REJECTED");
                 send_away(self.request, &settings);
             }
             Verdict::RefusedDryRun => {
                 self.trip.marked.set(true);
                 self.trip.give_back_marked();
-                initial.set_variable(c"LIMITIP_STATUS", "REJECTED_DRY_RUN");
             }
         }
-        name(initial, found);
+        mark(self.request.initial(), verdict, found);
         self.tell_limits(found, 0);
         status
     }
@@ -145,7 +141,7 @@ impl<'r> Answer<'r> {
         if !log::shows(MODULE, level, self.request) {
             return;
         }
-        let Some(left_out) = room_for_line(self.running, &self.trip.client, found.id) else {
+        let Some(refusal) = refusal(self.running, &self.trip.client, found, settings) else {
             return;
         };
         let initial = self.request.initial();
@@ -156,16 +152,11 @@ impl<'r> Answer<'r> {
         };
         let site = self.request.server().config(MODULE);
         let refusal = Refusal {
-            client: self.trip.client.address,
-            verdict: verdict(settings),
-            count: found.stands,
-            limit: found.limit.into(),
-            rule: found.rule,
             asked: Some(Asked {
                 vhost: site.map_or("-", |site| site.label.get()),
                 uri: &path,
             }),
-            left_out,
+            ..refusal
         };
         log::request(MODULE, level, self.request, &refusal.to_string());
     }
@@ -194,19 +185,9 @@ pub fn tell_of_connection(
     if !log::shows_connection(MODULE, level, connection) {
         return;
     }
-    let Some(left_out) = room_for_line(running, client, found.id) else {
-        return;
-    };
-    let refusal = Refusal {
-        client: client.address,
-        verdict: verdict(settings),
-        count: found.stands,
-        limit: found.limit.into(),
-        rule: found.rule,
-        asked: None,
-        left_out,
-    };
-    log::connection(MODULE, level, connection, &refusal.to_string());
+    if let Some(refusal) = refusal(running, client, found, settings) {
+        log::connection(MODULE, level, connection, &refusal.to_string());
+    }
 }
 
 /// Whether the request is part of one that was refused: the page that says so.
@@ -225,9 +206,7 @@ pub fn refuse_for_connection(running: Running, request: Request<'_>, found: Foun
     if let Some(trip) = Trip::of(running, request) {
         trip.refused.set(true);
     }
-    request.set_variable(c"LIMITIP", "1");
-    request.set_variable(c"LIMITIP_STATUS", "REJECTED");
-    name(request, found);
+    mark(request.initial(), Verdict::Refused, found);
     send_away(request, &settings)
 }
 
@@ -237,8 +216,7 @@ pub fn mark_for_connection(running: Running, request: Request<'_>, found: Found<
         trip.marked.set(true);
         trip.give_back_marked();
     }
-    request.set_variable(c"LIMITIP_STATUS", "REJECTED_DRY_RUN");
-    name(request, found);
+    mark(request.initial(), Verdict::RefusedDryRun, found);
 }
 
 /// The reason of a status that httpd has none for.
@@ -266,14 +244,38 @@ fn send_away(request: Request<'_>, settings: &Settings) -> c_int {
     status
 }
 
-/// Whether a refusal gets a line of its own; how many before it had none.
-fn room_for_line(running: Running, client: &Client, rule: CountId) -> Option<u64> {
-    let key = client.digest.within(rule);
-    running
-        .runtime
-        .segment
-        .flood()
-        .tell(key, state::seconds_up())
+/// The line of a refusal, if it gets one of its own; what was asked for is not in it yet.
+fn refusal<'a>(
+    running: Running,
+    client: &Client,
+    found: Found<'a>,
+    settings: &Settings,
+) -> Option<Refusal<'a>> {
+    let key = client.digest.within(found.id);
+    let flood = running.runtime.segment.flood();
+    let left_out = flood.tell(key, state::seconds_up())?;
+    Some(Refusal {
+        client: client.address,
+        verdict: verdict(settings),
+        count: found.stands,
+        limit: found.limit.into(),
+        rule: found.rule,
+        asked: None,
+        left_out,
+    })
+}
+
+/// Marks the client's request as refused, or as one that a dry run would have refused.
+fn mark(initial: Request<'_>, verdict: Verdict, found: Found<'_>) {
+    let status = match verdict {
+        Verdict::Refused => {
+            initial.set_variable(c"LIMITIP", "1");
+            "REJECTED"
+        }
+        Verdict::RefusedDryRun => "REJECTED_DRY_RUN",
+    };
+    initial.set_variable(c"LIMITIP_STATUS", status);
+    name(initial, found);
 }
 
 fn name(initial: Request<'_>, found: Found<'_>) {

@@ -8,7 +8,7 @@ use crate::httpd::request::Request;
 use crate::limit::address::{Address, Prefix};
 use crate::limit::forwarded::{self, Forwarded};
 use crate::limit::key::{Digest, Secret};
-use crate::limit::network::Network;
+use crate::limit::network::{self, Network};
 use crate::limit::syntax::Who;
 
 /// A client as the rules see it.
@@ -50,7 +50,7 @@ impl Client {
 impl ClientHeader<'_> {
     /// Whether the header of this peer is read.
     pub fn trusts(&self, peer: Address) -> bool {
-        self.trusted.iter().any(|network| network.contains(peer))
+        network::any_contains(self.trusted, peer)
     }
 }
 

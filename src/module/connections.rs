@@ -14,7 +14,6 @@ use super::answer::{self, Found};
 use super::client::Client;
 use super::config::Site;
 use super::exempt;
-use super::rules::Placed;
 use super::running::{Child, Running};
 use super::visitor::Visitor;
 use crate::httpd::connection::Connection;
@@ -22,7 +21,7 @@ use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::policy;
 use crate::report::refusal::Verdict;
-use crate::store::{Acquired, Keyed, LeaseIndex, Ledger};
+use crate::store::{LeaseIndex, Ledger};
 
 /// Nothing was asked yet, and nothing is to be asked.
 const OPEN: u8 = 0;
@@ -155,15 +154,21 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
     }
     let busy = rule.terms.meaning(&main.level.defaults).busy;
     let settings = &main.level.settings;
-    let Err(stands) = take_place(running, visitor, client, rule, Some(limit)) else {
-        running.record(rule, Ledger::passed);
-        return OPEN;
+    let take_place = |limit| {
+        let lease = running.take_place(client, rule.count.get(), limit, state::seconds())?;
+        visitor.arrival.lease.set(lease);
+        Ok(())
     };
-    if !running.is_busy(busy) {
-        let _ = take_place(running, visitor, client, rule, None);
-        running.record(rule, Ledger::passed);
-        return OPEN;
-    }
+    let stands = match take_place(Some(limit)) {
+        Err(stands) if running.is_busy(busy) => stands,
+        taken => {
+            if taken.is_err() {
+                let _: Result<(), u32> = take_place(None);
+            }
+            running.record(rule, Ledger::passed);
+            return OPEN;
+        }
+    };
     let found = Found::by(rule, stands, limit);
     visitor.arrival.found.set(Some(found));
     answer::tell_of_connection(running, connection, client, found, settings);
@@ -180,35 +185,4 @@ fn is_spared(site: &Site<'_>, client: &Client) -> bool {
     site.client_header
         .is_some_and(|header| header.trusts(client.address))
         || exempt::spares_peer(site.level.exempt, client.address)
-}
-
-/// Looks twice, as for requests: a client that has seen its last connection end may be
-/// back before that connection's worker has given the place back.
-fn take_place(
-    running: Running,
-    visitor: &Visitor,
-    client: &Client,
-    rule: &Placed<'_>,
-    limit: Option<u16>,
-) -> Result<(), u32> {
-    let count = rule.count.get();
-    let key = Keyed {
-        digest: client.digest.within(count),
-        count,
-        client: client.key,
-    };
-    let acquire = || running.child.holder.acquire(&key, limit, state::seconds());
-    let mut acquired = acquire();
-    if matches!(acquired, Acquired::Refused { .. }) {
-        std::thread::yield_now();
-        acquired = acquire();
-    }
-    match acquired {
-        Acquired::Held(lease) => {
-            visitor.arrival.lease.set(Some(lease.keep()));
-            Ok(())
-        }
-        Acquired::Untracked => Ok(()),
-        Acquired::Refused { count } => Err(count + 1),
-    }
 }

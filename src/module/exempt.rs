@@ -4,7 +4,7 @@ use super::running::Running;
 use crate::httpd::expression::Expression;
 use crate::httpd::request::Request;
 use crate::limit::address::Address;
-use crate::limit::network::Network;
+use crate::limit::network::{self, Network};
 
 /// One line: all of its conditions must hold.
 pub enum Exemption<'p> {
@@ -39,31 +39,24 @@ pub fn spares(
 
 /// Whether one of these lines spares a connection, of which only the peer is known.
 pub fn spares_peer(lines: &[&Exemption<'_>], peer: Address) -> bool {
-    lines.iter().any(|line| match line {
-        Exemption::All => true,
-        Exemption::Preflight => false,
-        Exemption::Where {
-            networks,
-            methods,
-            expression,
-        } => {
-            methods.is_empty()
-                && expression.is_none()
-                && networks.iter().any(|network| network.contains(peer))
-        }
-    })
+    spares_by_address(lines, |networks| network::any_contains(networks, peer))
 }
 
 /// Whether some line is by address alone.
 pub fn names_addresses(lines: &[&Exemption<'_>]) -> bool {
+    spares_by_address(lines, |networks| !networks.is_empty())
+}
+
+/// Whether some line asks nothing but the address, and spares by it.
+fn spares_by_address(lines: &[&Exemption<'_>], spares: impl Fn(&[Network]) -> bool) -> bool {
     lines.iter().any(|line| match line {
         Exemption::All => true,
-        Exemption::Preflight => false,
         Exemption::Where {
             networks,
-            methods,
-            expression,
-        } => methods.is_empty() && expression.is_none() && !networks.is_empty(),
+            methods: [],
+            expression: None,
+        } => spares(networks),
+        Exemption::Preflight | Exemption::Where { .. } => false,
     })
 }
 
@@ -80,7 +73,7 @@ impl Exemption<'_> {
                 let asked = request.initial().method();
                 // Methods are case-sensitive: httpd knows no "head", and gives it a body.
                 let is_one_of = |method: &&str| asked == method.as_bytes();
-                (networks.is_empty() || networks.iter().any(|network| network.contains(client)))
+                (networks.is_empty() || network::any_contains(networks, client))
                     && (methods.is_empty() || methods.iter().any(is_one_of))
                     && expression.is_none_or(|expression| {
                         expression.holds(request).unwrap_or_else(|why| {

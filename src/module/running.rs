@@ -14,12 +14,14 @@ use crate::httpd::pool::OnClear;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
 use crate::limit::address::{Address, Prefix};
-use crate::limit::key::Secret;
+use crate::limit::key::{CountId, Secret};
 use crate::limit::rule::{Defaults, Level, Scope};
 use crate::limit::syntax::Who;
 use crate::report::message::Id;
 use crate::report::refusal::Verdict;
-use crate::store::{Counter, Holder, Identity, Ledger, RecordIndex, Segment};
+use crate::store::{
+    Acquired, Counter, Holder, Identity, Keyed, LeaseIndex, Ledger, RecordIndex, Segment,
+};
 
 /// Some rule exists, so the hooks have work.
 pub const ANY_RULE: u32 = 1;
@@ -196,6 +198,35 @@ impl Running {
         percent.is_none_or(|percent| {
             let (busy, _) = self.child.scoreboard.pool();
             u64::from(busy) * 100 >= u64::from(percent) * u64::from(self.child.max_workers)
+        })
+    }
+
+    /// Takes a place in a count for the client; none where it cannot be counted now.
+    /// `Err` is the count that it would have been. `now` as for [`Holder::acquire`].
+    ///
+    /// Looks twice before it refuses: a client that has read its last answer to the end
+    /// may be back before the worker that wrote it has given the place back.
+    #[inline]
+    pub fn take_place(
+        self,
+        client: &Client,
+        count: CountId,
+        limit: Option<u16>,
+        now: u32,
+    ) -> Result<Option<LeaseIndex>, u32> {
+        let key = Keyed {
+            digest: client.digest.within(count),
+            count,
+            client: client.key,
+        };
+        let acquire = || match self.child.holder.acquire(&key, limit, now) {
+            Acquired::Held(lease) => Ok(Some(lease.keep())),
+            Acquired::Untracked => Ok(None),
+            Acquired::Refused { count } => Err(count + 1),
+        };
+        acquire().or_else(|_| {
+            std::thread::yield_now();
+            acquire()
         })
     }
 

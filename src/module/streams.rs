@@ -33,7 +33,7 @@ pub struct Streams {
     /// Whether its first byte was not of HTTP/2. The response that is on its way goes on
     /// through the filter when that is removed.
     is_other: Cell<bool>,
-    ended: Cell<[u32; AT_ONCE]>,
+    ended: [Cell<u32>; AT_ONCE],
     count: Cell<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Streams {
             first: Cell::new(ptr::null()),
             frames: Cell::new(None),
             is_other: Cell::new(false),
-            ended: Cell::new([0; AT_ONCE]),
+            ended: [const { Cell::new(0) }; AT_ONCE],
             count: Cell::new(0),
         }
     }
@@ -119,8 +119,8 @@ impl Streams {
     }
 
     fn end_all(&self) {
-        for stream in &self.ended.get()[..self.count.replace(0)] {
-            self.end(*stream);
+        for stream in &self.ended[..self.count.replace(0)] {
+            self.end(stream.get());
         }
     }
 
@@ -128,9 +128,7 @@ impl Streams {
         if self.count.get() == AT_ONCE {
             self.end_all();
         }
-        let mut ended = self.ended.get();
-        ended[self.count.get()] = stream;
-        self.ended.set(ended);
+        self.ended[self.count.get()].set(stream);
         self.count.set(self.count.get() + 1);
     }
 }
@@ -184,9 +182,7 @@ impl Watch for Visitor {
     }
 
     fn passed(&self) {
-        if self.streams.count.get() > 0 {
-            self.streams.end_all();
-        }
+        self.streams.end_all();
     }
 
     fn on_fault(text: &str) {

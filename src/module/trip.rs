@@ -14,7 +14,7 @@ use super::visitor::Visitor;
 use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
 use crate::limit::key::{CountId, Digest};
-use crate::store::{Acquired, Keyed, LeaseIndex};
+use crate::store::LeaseIndex;
 
 /// A place in a count.
 #[derive(Clone, Copy)]
@@ -226,8 +226,6 @@ impl<'r> Trip<'r> {
         taken
     }
 
-    /// Looks twice before it is refused: a client that has read its last answer to the
-    /// end may be back before the worker that wrote it has given the place back.
     fn acquire(
         &self,
         digest: Digest,
@@ -235,39 +233,19 @@ impl<'r> Trip<'r> {
         limit: Option<u16>,
         outlives_mark: bool,
     ) -> Result<(), u32> {
-        let now = || self.acquire_now(digest, count, limit, outlives_mark);
-        now().or_else(|_| {
-            std::thread::yield_now();
-            now()
-        })
-    }
-
-    fn acquire_now(
-        &self,
-        digest: Digest,
-        count: CountId,
-        limit: Option<u16>,
-        outlives_mark: bool,
-    ) -> Result<(), u32> {
-        let key = Keyed {
-            digest,
-            count,
-            client: self.client.key,
-        };
-        match self.running.child.holder.acquire(&key, limit, self.started) {
-            Acquired::Held(lease) => {
-                let place = Place {
-                    digest,
-                    limit,
-                    lease: lease.keep(),
-                    outlives_mark,
-                };
-                self.with_places(|places| places.push(place));
-                Ok(())
-            }
-            Acquired::Refused { count } => Err(count + 1),
-            Acquired::Untracked => Ok(()),
+        let taken = self
+            .running
+            .take_place(&self.client, count, limit, self.started)?;
+        if let Some(lease) = taken {
+            let place = Place {
+                digest,
+                limit,
+                lease,
+                outlives_mark,
+            };
+            self.with_places(|places| places.push(place));
         }
+        Ok(())
     }
 
     /// Gives back what a request that was refused would not hold; nobody is refused for

@@ -86,42 +86,37 @@ pub fn at_once<T: Send>(n: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Makes of each `fn name(mpm: Mpm)` three tests: `name::prefork`, `name::worker`, `name::event`.
-macro_rules! on_every_mpm {
-    ($($test:ident),+ $(,)?) => {$(
+/// Makes of each `fn name(mpm: Mpm)` one test for each of the MPMs in the brackets.
+macro_rules! on_mpms {
+    (@one [$($mpm:ident $variant:ident),+] $test:ident) => {
         mod $test {
             use super::support::Mpm;
-            #[test]
-            fn prefork() {
-                super::$test(Mpm::Prefork);
-            }
-            #[test]
-            fn worker() {
-                super::$test(Mpm::Worker);
-            }
-            #[test]
-            fn event() {
-                super::$test(Mpm::Event);
-            }
+            $(
+                #[test]
+                fn $mpm() {
+                    super::$test(Mpm::$variant);
+                }
+            )+
         }
-    )+};
+    };
+    ($mpms:tt $($test:ident),+) => {
+        $($crate::support::on_mpms!(@one $mpms $test);)+
+    };
+}
+pub(crate) use on_mpms;
+
+/// Makes of each `fn name(mpm: Mpm)` three tests: `name::prefork`, `name::worker`, `name::event`.
+macro_rules! on_every_mpm {
+    ($($test:ident),+ $(,)?) => {
+        $crate::support::on_mpms!([prefork Prefork, worker Worker, event Event] $($test),+);
+    };
 }
 pub(crate) use on_every_mpm;
 
 /// As `on_every_mpm`, for what prefork does not offer: `name::worker` and `name::event`.
 macro_rules! on_threaded_mpms {
-    ($($test:ident),+ $(,)?) => {$(
-        mod $test {
-            use super::support::Mpm;
-            #[test]
-            fn worker() {
-                super::$test(Mpm::Worker);
-            }
-            #[test]
-            fn event() {
-                super::$test(Mpm::Event);
-            }
-        }
-    )+};
+    ($($test:ident),+ $(,)?) => {
+        $crate::support::on_mpms!([worker Worker, event Event] $($test),+);
+    };
 }
 pub(crate) use on_threaded_mpms;

@@ -88,6 +88,32 @@ impl Setup {
         self
     }
 
+    /// A virtual host `front.example` whose `/app` is `/hoge` of another one of this server,
+    /// `back.example` at `${PORT2}`, with these lines in each; sixty visits at once take all
+    /// of its workers.
+    #[must_use]
+    pub fn proxies_to_itself(self, front: &str, back: &str) -> Setup {
+        let pool = if self.recipe.mpm == Mpm::Prefork {
+            "StartServers 70\nServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128"
+        } else {
+            "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128"
+        };
+        self.load(&["proxy", "proxy_http"])
+            .conf(pool)
+            .conf(&format!(
+                "Listen 127.0.0.1:${{PORT2}}
+                 <VirtualHost *:${{PORT}}>
+                     ServerName front.example
+                     ProxyPass /app http://127.0.0.1:${{PORT2}}/hoge disablereuse=On
+                     {front}
+                 </VirtualHost>
+                 <VirtualHost *:${{PORT2}}>
+                     ServerName back.example
+                     {back}
+                 </VirtualHost>"
+            ))
+    }
+
     /// Makes `${BACKEND}` this backend's port, and its gates the server's.
     #[must_use]
     pub fn backend(self, backend: &Backend) -> Setup {
