@@ -17,7 +17,8 @@ mod httpd {
 
     const FUNCTIONS: &[&str] = &[
         "ap_check_cmd_context",
-        "ap_expr_(exec|parse_cmd_mi)",
+        "ap_expr_(exec|parse_cmd_mi|str_exec)",
+        "ap_get_conn_socket",
         "ap_get_scoreboard_worker",
         "ap_get_scoreboard_worker_from_indexes",
         "ap_get_server_description",
@@ -47,7 +48,9 @@ mod httpd {
     const TYPES: &[&str] = &[
         "ap_conn_keepalive_e",
         "ap_directive_t",
+        "ap_expr_eval_ctx_t",
         "ap_expr_info_t",
+        "ap_expr_lookup_parms",
         "ap_filter_rec_t",
         "ap_filter_t",
         "ap_listen_rec",
@@ -78,7 +81,8 @@ mod httpd {
         "RSRC_CONF",
         "SERVER_(DEAD|STARTING|READY|BUSY_.*|CLOSING|GRACEFUL|IDLE_KILL)",
         "M_OPTIONS",
-        "AP_EXPR_FLAG_DONT_VARY",
+        "AP_EXPR_FLAG_(DONT_VARY|STRING_RESULT)",
+        "AP_EXPR_FUNC_VAR",
         "ap_conftree",
         "ap_listeners",
         "limitipconn_layout",

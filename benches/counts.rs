@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mod_limitipconn::limit::address::Address;
 use mod_limitipconn::limit::key::{CountId, Secret};
-use mod_limitipconn::store::{Acquired, Holder, Identity, Keyed, Lease, Segment, Size};
+use mod_limitipconn::store::{Acquired, Holder, Identity, Keyed, Lease, Name, Segment, Size};
 
 const COUNT: CountId = CountId(0x5eed);
 
@@ -29,11 +29,11 @@ fn address(n: u32) -> Address {
     Address::from_v4((0x7f00_0000 + n).to_be_bytes())
 }
 
-fn keyed(secret: Secret, n: u32) -> Keyed {
+fn keyed(secret: Secret, n: u32) -> Keyed<'static> {
     Keyed {
         digest: secret.digest(address(n)).within(COUNT),
         count: COUNT,
-        client: address(n),
+        name: Name::Client(address(n)),
     }
 }
 
@@ -49,7 +49,7 @@ fn acquire_and_release(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("acquire and release");
     for number in [10, 1_000, 100_000] {
         let segment = segment(262_144, 1);
-        let holder = Holder::new(&segment, std::process::id());
+        let holder = Holder::new(&segment, std::process::id(), || 0);
         let keys: Vec<Keyed> = (0..number).map(|n| keyed(segment.secret(), n)).collect();
         for key in &keys {
             drop(held(holder.acquire(key, Some(10), 0)));
@@ -71,7 +71,7 @@ fn refusals(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("no place");
     // One bucket, and eight keys in flight in it.
     let segment = segment(8, 1);
-    let holder = Holder::new(&segment, std::process::id());
+    let holder = Holder::new(&segment, std::process::id(), || 0);
     let keys: Vec<Keyed> = (0..9).map(|n| keyed(segment.secret(), n)).collect();
     let places: Vec<Lease> = keys[..8]
         .iter()
@@ -89,15 +89,9 @@ fn refusals(criterion: &mut Criterion) {
         bencher.iter_batched(
             || {
                 time += 1;
-                keyed(segment.secret(), time)
+                (keyed(segment.secret(), time), time)
             },
-            |key| {
-                drop(held(holder.acquire(
-                    &key,
-                    Some(1),
-                    key.client.words()[1] as u32,
-                )))
-            },
+            |(key, time)| drop(held(holder.acquire(&key, Some(1), time))),
             BatchSize::SmallInput,
         );
     });

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::boundary::guard;
-use super::expression::Expression;
+use super::expression::{Expression, Text};
 use super::pool::Pool;
 use super::record::{Module, Slots};
 use super::server::{Server, text};
@@ -188,6 +188,16 @@ impl<'c> Command<'c> {
     ) -> Result<Expression<'c>, String> {
         // SAFETY: httpd passed these parameters; both are live.
         unsafe { Expression::parse(self.parameters, self.pool(), text, module.index()) }
+    }
+
+    /// An expression of httpd's whose value is a text; `Err` is what is wrong with it.
+    pub fn text_expression(
+        &self,
+        text: &str,
+        module: &Module<impl Slots>,
+    ) -> Result<Text<'c>, String> {
+        // SAFETY: httpd passed these parameters; both are live.
+        unsafe { Text::parse(self.parameters, self.pool(), text, module.index()) }
     }
 
     /// The directive in the tree.

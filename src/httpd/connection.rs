@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use super::pool::Pool;
 use super::record::{Module, Slots};
@@ -157,6 +158,36 @@ impl<'c> Connection<'c> {
     pub(super) fn client_addr(self) -> *const sys::apr_sockaddr_t {
         // SAFETY: live for 'c.
         unsafe { (*self.rec()).client_addr }
+    }
+
+    /// Whether httpd has given the connection up.
+    pub fn is_aborted(self) -> bool {
+        // SAFETY: live for 'c.
+        unsafe { (*self.rec()).aborted != 0 }
+    }
+
+    /// Waits so long for the client to close the connection, or its half of it; whether it
+    /// did. Ends early where a signal comes. For a connection that carries requests itself.
+    pub fn is_closed_within(self, time: Duration) -> bool {
+        let mut fd = -1;
+        // SAFETY: live for 'c; its socket lives as long, or there is none.
+        let has_socket = unsafe {
+            let socket = sys::ap_get_conn_socket(self.rec());
+            !socket.is_null() && sys::apr_os_sock_get(&mut fd, socket) == 0
+        };
+        let mut poll = libc::pollfd {
+            // poll() waits only, for a number below 0.
+            fd: if has_socket { fd } else { -1 },
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // SAFETY: one pollfd and a timespec, both ours; no signal mask.
+        let found = unsafe { libc::ppoll(&mut poll, 1, &time, std::ptr::null()) };
+        found > 0
     }
 
     /// Whether client and server address are one: httpd talking to itself.

@@ -6,6 +6,7 @@ pub mod boundary;
 pub mod command;
 pub mod connection;
 pub mod expression;
+pub mod first_output;
 pub mod http2;
 pub mod layout;
 pub mod log;

@@ -199,6 +199,16 @@ impl<'r> Request<'r> {
         unsafe { (*self.rec()).status }
     }
 
+    /// The request that this one was redirected to in the end, or itself.
+    pub fn last(self) -> Request<'r> {
+        let mut request = self.0;
+        // SAFETY: a redirect's record lives as long as that of the client's request.
+        while let Some(next) = NonNull::new(unsafe { (*request.as_ptr()).next }) {
+            request = next;
+        }
+        Request(request, PhantomData)
+    }
+
     /// Gives a status that httpd has no line for one with this reason: without it httpd
     /// answers 500.
     pub fn name_status(self, status: c_int, reason: &str) {

@@ -28,6 +28,19 @@ pub fn seconds_up() -> u32 {
     time.tv_sec as u32
 }
 
+/// Nanoseconds since the machine was started; never goes back, and is the same in all
+/// processes.
+#[inline]
+pub fn nanoseconds_up() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes one timespec; this clock is there on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// MaxRequestWorkers: how many workers there can be at once.
 pub fn max_request_workers() -> u32 {
     // Threads of a child: prefork says 0 or 1.

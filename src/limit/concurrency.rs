@@ -8,7 +8,8 @@ pub const fn over(count: u32, limit: u16) -> bool {
     count > limit as u32
 }
 
-/// The count that a rule of this scope and level adds to.
+/// The count that a `MaxConnPerIP` of this scope and level adds to: all requests of the
+/// client, governed by a rule or not, but for a location's.
 ///
 /// `rule` is the rule's own id, `vhost` that of the virtual host the request is on.
 /// A location's count is the rule's, so it needs no other name.
@@ -18,9 +19,22 @@ pub fn count_of(scope: Scope, level: Level, rule: CountId, vhost: CountId) -> Co
         Level::Directory => 0xc2b2_ae3d_27d4_eb4f,
     };
     match scope {
-        Scope::Location => rule,
+        Scope::Location | Scope::Zone => rule,
         Scope::Vhost => CountId(vhost.0 ^ spread),
         Scope::Server => CountId(spread),
+    }
+}
+
+/// The count or bucket that a rule about keys or rates of this scope adds to: requests
+/// that such rules govern.
+///
+/// `rule` is the rule's own id, `shared` what it has in common with others of its zone or
+/// kind, `vhost` as above.
+pub fn shared_count_of(scope: Scope, rule: CountId, shared: CountId, vhost: CountId) -> CountId {
+    match scope {
+        Scope::Location => rule,
+        Scope::Zone | Scope::Server => shared,
+        Scope::Vhost => CountId(shared.0 ^ vhost.0.rotate_left(1)),
     }
 }
 

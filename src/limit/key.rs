@@ -38,6 +38,17 @@ impl Secret {
     }
 }
 
+impl Secret {
+    /// The digest of a key that is a text, of any length.
+    pub fn digest_of(&self, text: &[u8]) -> Digest {
+        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        hasher.write(text);
+        // No text is written like an address.
+        hasher.write_u8(0xff);
+        hasher.finish128().into()
+    }
+}
+
 impl Digest {
     /// The digest of this key within one count.
     ///

@@ -3,11 +3,23 @@
 //! A rule is one limiting directive in the place where it stands. What it does not
 //! say itself stays `None` until the place's defaults decide.
 
+use super::rating::Rating;
+
 /// The directives that make rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Directive {
     /// `MaxConnPerIP`
     MaxConnPerIp,
+    /// `MaxConnPerKey`
+    MaxConnPerKey,
+    /// `MaxRatePerIP`
+    MaxRatePerIp,
+    /// `MaxRatePerKey`
+    MaxRatePerKey,
+    /// `MaxHitsPerIP`
+    MaxHitsPerIp,
+    /// `MaxHitsPerKey`
+    MaxHitsPerKey,
 }
 
 /// How far a rule looks when it counts.
@@ -19,6 +31,8 @@ pub enum Scope {
     Vhost,
     /// Only the requests that this very rule governs.
     Location,
+    /// The requests that any rule of its zone governs.
+    Zone,
 }
 
 /// What a rule counts.
@@ -41,9 +55,18 @@ pub enum Level {
     Directory,
 }
 
+/// What a rule says itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Terms {
+    /// How many at once.
+    Concurrency(Concurrency),
+    /// How many in which time.
+    Rate(Rating),
+}
+
 /// What a concurrency rule says itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct Concurrency {
     /// Over this many means refused; `None` is `off` (or 0).
     pub limit: Option<u16>,
     /// `scope=`
@@ -77,6 +100,47 @@ pub struct Meaning {
 }
 
 impl Terms {
+    /// Whether the rule has a number: `off` has none.
+    pub fn is_on(&self) -> bool {
+        match self {
+            Terms::Concurrency(terms) => terms.limit.is_some(),
+            Terms::Rate(rating) => rating.limit.is_some(),
+        }
+    }
+
+    /// What a concurrency rule says.
+    pub fn concurrency(&self) -> Option<&Concurrency> {
+        match self {
+            Terms::Concurrency(terms) => Some(terms),
+            Terms::Rate(_) => None,
+        }
+    }
+
+    /// What a rate rule says.
+    pub fn rating(&self) -> Option<&Rating> {
+        match self {
+            Terms::Concurrency(_) => None,
+            Terms::Rate(rating) => Some(rating),
+        }
+    }
+
+    /// Whether the rule is about connections, not about requests.
+    pub fn is_about_connections(&self) -> bool {
+        self.concurrency()
+            .is_some_and(Concurrency::is_about_connections)
+    }
+
+    /// Whether both are about the same time: a rate without one, `off`, is about all.
+    pub fn is_of_like_period(&self, other: &Terms) -> bool {
+        let period = |terms: &Terms| Some(terms.rating()?.limit?.rate().period);
+        match (period(self), period(other)) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        }
+    }
+}
+
+impl Concurrency {
     /// Whether this is the bare `MaxConnPerIP N` of mod_limitipconn 0.24, as far as the
     /// terms tell: one for some networks only is none.
     pub fn is_plain(&self) -> bool {
@@ -89,7 +153,16 @@ impl Terms {
         self.count == Some(Count::Connections)
     }
 
-    /// What the rule means under these defaults.
+    /// What a rule about keys means under these defaults, of which only busy= speaks to it.
+    pub fn meaning_for_keys(&self, defaults: &Defaults) -> Meaning {
+        Meaning {
+            scope: self.scope.unwrap_or(Scope::Zone),
+            count: Count::Requests,
+            busy: self.busy.or(defaults.busy),
+        }
+    }
+
+    /// What a rule about addresses means under these defaults.
     ///
     /// A default that does not fit what the rule says itself is ignored, and a
     /// default count that does not fit the scope found so far likewise.
@@ -131,7 +204,25 @@ impl Directive {
     pub const fn name(self) -> &'static str {
         match self {
             Directive::MaxConnPerIp => "MaxConnPerIP",
+            Directive::MaxConnPerKey => "MaxConnPerKey",
+            Directive::MaxRatePerIp => "MaxRatePerIP",
+            Directive::MaxRatePerKey => "MaxRatePerKey",
+            Directive::MaxHitsPerIp => "MaxHitsPerIP",
+            Directive::MaxHitsPerKey => "MaxHitsPerKey",
         }
+    }
+
+    /// Whether its rules are about the keys of a zone, not about addresses.
+    pub const fn is_per_key(self) -> bool {
+        matches!(
+            self,
+            Directive::MaxConnPerKey | Directive::MaxRatePerKey | Directive::MaxHitsPerKey
+        )
+    }
+
+    /// Whether its rules are rates.
+    pub const fn is_rate(self) -> bool {
+        !matches!(self, Directive::MaxConnPerIp | Directive::MaxConnPerKey)
     }
 }
 
@@ -142,12 +233,15 @@ impl Scope {
             Scope::Server => "server",
             Scope::Vhost => "vhost",
             Scope::Location => "location",
+            Scope::Zone => "zone",
         }
     }
 
-    pub(super) fn parse(word: &str) -> Option<Scope> {
-        [Scope::Server, Scope::Vhost, Scope::Location]
-            .into_iter()
+    /// The one of these scopes that this word says.
+    pub(super) fn parse(word: &str, among: &[Scope]) -> Option<Scope> {
+        among
+            .iter()
+            .copied()
             .find(|scope| word.eq_ignore_ascii_case(scope.word()))
     }
 }
@@ -228,7 +322,7 @@ mod tests {
                 Connections,
             ),
         ] {
-            let terms = Terms {
+            let terms = Concurrency {
                 limit: Some(1),
                 scope,
                 count,

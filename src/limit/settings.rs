@@ -87,6 +87,11 @@ impl Settings {
         self.concurrency_status.unwrap_or(503)
     }
 
+    /// The status of a refusal by a rate rule.
+    pub fn rate_status(&self) -> u16 {
+        self.rate_status.unwrap_or(429)
+    }
+
     /// The level of a refusal's line in the log.
     pub fn log_level(&self) -> Severity {
         self.log_level.unwrap_or(Severity::WARN)

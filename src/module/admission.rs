@@ -7,11 +7,13 @@ use std::ptr;
 
 use super::MODULE;
 use super::answer;
-use super::asking::Asking;
+use super::asking::{Asking, Look};
 use super::config::{Level as Said, Site};
 use super::exempt::Exemption;
+use super::exempt::Spared;
 use super::running::Running;
 use super::trip::Trip;
+use super::zones::Key;
 use super::{connections, exempt, shared_address};
 use crate::httpd::request::Request;
 use crate::limit::concurrency::count_of;
@@ -37,7 +39,9 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
     }
     match request.server().config(MODULE) {
         // A list of types can only be applied once the type is known: in fixups.
-        Some(site) if site.level.types.is_empty() => ask_server(running, request, site),
+        Some(site) if site.level.types.is_empty() => {
+            ask_server(running, request, site, Look::Arrival)
+        }
         _ => DECLINED,
     }
 }
@@ -82,17 +86,39 @@ pub fn is_settled(request: Request<'_>) -> bool {
     }
 }
 
-/// post_perdir_config and access_checker: rules of the place that was found.
+/// post_perdir_config and access_checker: rules outside sections about keys, which
+/// sections may have set; rules of the place that was found.
 pub fn after_walk(running: Running, request: Request<'_>) -> c_int {
+    if running.has_server_keys() && !request.is_sub() {
+        let status = ask_server_keys(running, request);
+        if status != DECLINED {
+            return status;
+        }
+    }
     match request.directory(MODULE) {
         Some(said) if !said.rules.is_empty() && said.types.is_empty() && !request.is_sub() => {
-            ask_directory(running, request, said)
+            ask_directory(running, request, said, Look::Walk)
         }
         _ => DECLINED,
     }
 }
 
-/// The end of fixups: rules that waited for the type, rules of a place that mod_dir,
+fn ask_server_keys(running: Running, request: Request<'_>) -> c_int {
+    let Some(site) = request.server().config(MODULE) else {
+        return DECLINED;
+    };
+    if !site.level.types.is_empty() || site.level.rules.is_empty() {
+        return DECLINED;
+    }
+    match Trip::of(running, request) {
+        Some(trip) if !trip.keys_asked.replace(true) => {
+            ask_server(running, request, site, Look::Walk)
+        }
+        _ => DECLINED,
+    }
+}
+
+/// The end of fixups: rules that waited for the type or for a key, rules of a place that mod_dir,
 /// mod_negotiation or another fast redirect led to, and counts that look further than
 /// the rules that govern this request.
 pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
@@ -107,8 +133,12 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
     let Some(site) = request.server().config(MODULE) else {
         return DECLINED;
     };
-    if !site.level.types.is_empty() {
-        let status = ask_server(running, request, site);
+    let is_postponed = running.has_server_keys()
+        && initial
+            .state(MODULE)
+            .is_some_and(|trip| trip.postponed.get());
+    if !site.level.types.is_empty() || is_postponed {
+        let status = ask_server(running, request, site, Look::Last);
         if status != DECLINED {
             return status;
         }
@@ -117,7 +147,7 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
         .directory(MODULE)
         .filter(|said| !said.rules.is_empty())
     {
-        let status = ask_directory(running, request, said);
+        let status = ask_directory(running, request, said, Look::Last);
         if status != DECLINED {
             return status;
         }
@@ -136,26 +166,26 @@ fn is_spared_here(running: Running, request: Request<'_>, site: &Site<'_>) -> bo
     if site.level.exempt.is_empty() && of_place.is_empty() {
         return false;
     }
-    Trip::of(running, request)
-        .is_some_and(|trip| spares(running, request, trip, [site.level.exempt, of_place]))
+    Trip::of(running, request).is_some_and(|trip| {
+        spares(running, request, trip, [site.level.exempt, of_place]) == Spared::All
+    })
 }
 
-/// Whether one of the lines of a server or of a place spares the request.
+/// What the lines of a server and of a place spare the request from.
 fn spares(
     running: Running,
     request: Request<'_>,
     trip: &Trip<'_>,
     lines: [&[&Exemption<'_>]; 2],
-) -> bool {
-    lines
-        .iter()
-        .any(|lines| exempt::spares(lines, running, request, trip.client.address))
+) -> Spared {
+    let of = |lines| exempt::spares(lines, running, request, trip.client.address);
+    lines.map(of).into_iter().max().unwrap_or(Spared::No)
 }
 
 /// The first handler, for subrequests that are run: the rules of their place.
 pub fn before_subrequest(running: Running, request: Request<'_>) -> c_int {
     match request.directory(MODULE) {
-        Some(said) if !said.rules.is_empty() => ask_directory(running, request, said),
+        Some(said) if !said.rules.is_empty() => ask_directory(running, request, said, Look::Last),
         _ => DECLINED,
     }
 }
@@ -165,10 +195,23 @@ pub fn before_subrequest(running: Running, request: Request<'_>) -> c_int {
 pub fn before_upgrade(request: Request<'_>) {
     if let Some(trip) = request.initial().state(MODULE) {
         trip.give_back();
+        if let Some(running) = Running::get() {
+            trip.charges.refund(running);
+        }
     }
 }
 
-fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) -> c_int {
+/// log_transaction: charges that wait for the status of an answer which never began.
+pub fn at_the_end(running: Running, request: Request<'_>) {
+    if let Some(trip) = request.initial().state(MODULE)
+        && trip.charges.awaits_status()
+    {
+        let status = u16::try_from(request.last().status()).unwrap_or(0);
+        trip.charges.has_status(running, trip.started, status);
+    }
+}
+
+fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>, look: Look) -> c_int {
     let level = &site.level;
     let counts_wide = running.counts_wide(Level::Server);
     if level.rules.is_empty() && !counts_wide {
@@ -177,14 +220,17 @@ fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) ->
     let Some(trip) = Trip::of(running, request) else {
         return DECLINED;
     };
-    if exempt::spares(level.exempt, running, request, trip.client.address) {
+    let spared = exempt::spares(level.exempt, running, request, trip.client.address);
+    if spared == Spared::All {
         if level.limits() {
             answer::exempt(running, request, trip);
         }
         return DECLINED;
     }
     if !level.rules.is_empty() {
-        let status = Asking::new(running, request, trip, Level::Server, level, site).ask_all();
+        let at = (Level::Server, look);
+        let asking = Asking::new(running, request, trip, at, level, site);
+        let status = ask(running, request, trip, asking, spared);
         if status != DECLINED {
             return status;
         }
@@ -195,26 +241,53 @@ fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>) ->
     DECLINED
 }
 
-fn ask_directory<'r>(running: Running, request: Request<'r>, said: &'r Said<'r>) -> c_int {
+/// Asks, leaving out the rates where the request is spared from them.
+#[inline]
+fn ask<'r>(
+    running: Running,
+    request: Request<'r>,
+    trip: &Trip<'r>,
+    asking: Asking<'r>,
+    spared: Spared,
+) -> c_int {
+    if spared != Spared::Rates {
+        return asking.ask_all();
+    }
+    if asking.has_rates() {
+        answer::exempt(running, request, trip);
+    }
+    asking.without_rates().ask_all()
+}
+
+fn ask_directory<'r>(
+    running: Running,
+    request: Request<'r>,
+    said: &'r Said<'r>,
+    look: Look,
+) -> c_int {
     let Some(trip) = Trip::of(running, request) else {
         return DECLINED;
     };
     // post_perdir_config, access_checker and fixups mostly see the same place. A place
     // is known by its address only as long as its pool lives: a subrequest's does not.
     let keeps = !request.is_sub() && said.types.is_empty();
-    if keeps && ptr::eq(trip.seen.get(), said) {
+    let is_postponed = look == Look::Last && trip.postponed.get();
+    if keeps && ptr::eq(trip.seen.get(), said) && !is_postponed {
         return DECLINED;
     }
     let Some(site) = request.server().config(MODULE) else {
         return DECLINED;
     };
-    let status = if spares(running, request, trip, [site.level.exempt, said.exempt]) {
+    let spared = spares(running, request, trip, [site.level.exempt, said.exempt]);
+    let status = if spared == Spared::All {
         if said.limits() {
             answer::exempt(running, request, trip);
         }
         DECLINED
     } else {
-        Asking::new(running, request, trip, Level::Directory, said, site).ask_all()
+        let at = (Level::Directory, look);
+        let asking = Asking::new(running, request, trip, at, said, site);
+        ask(running, request, trip, asking, spared)
     };
     if keeps && status == DECLINED {
         trip.seen.set(said);
@@ -240,7 +313,8 @@ fn count_ungoverned(running: Running, request: Request<'_>, site: &Site<'_>, lev
         let is_away = trip.refused.get() || (trip.marked.get() && !running.runtime.enforces);
         if !is_away {
             let count = count_of(scope, level, CountId(0), site.id.get());
-            let _ = trip.take_place(count, None, running.runtime.enforces);
+            let key = Key::of_client(trip);
+            let _ = trip.take_place(&key, count, None, running.runtime.enforces);
         }
     }
 }

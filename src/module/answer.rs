@@ -5,45 +5,24 @@ use std::ffi::c_int;
 
 use super::MODULE;
 use super::client::Client;
-use super::rules::Placed;
+use super::delay::{self, Waited};
+use super::found::{Found, Timed};
 use super::running::Running;
 use super::trip::Trip;
+use super::zones::Key;
 use crate::httpd::connection::Connection;
+use crate::httpd::first_output;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::key::CountId;
+use crate::limit::rating::{Limit, Statuses};
 use crate::limit::settings::{Settings, Within};
 use crate::report::printable::decoded;
-use crate::report::ratelimit::Concurrency;
+use crate::report::ratelimit::Fields;
 use crate::report::refusal::{Asked, Refusal, Verdict};
 use crate::store::Counter;
 use crate::sys::DECLINED;
-
-/// What a concurrency rule found.
-#[derive(Clone, Copy)]
-pub struct Found<'r> {
-    /// The rule's name, for people.
-    pub rule: &'r str,
-    /// Its own name in shared memory.
-    pub id: CountId,
-    /// How many the client would have.
-    pub stands: u32,
-    /// How many it may have.
-    pub limit: u16,
-}
-
-impl<'r> Found<'r> {
-    /// What this rule found.
-    pub fn by(rule: &Placed<'r>, stands: u32, limit: u16) -> Found<'r> {
-        Found {
-            rule: rule.name,
-            id: rule.id.get(),
-            stands,
-            limit,
-        }
-    }
-}
 
 /// A request under decision, and how its answers are made.
 #[derive(Clone, Copy)]
@@ -67,16 +46,24 @@ pub fn verdict(settings: &Settings) -> Verdict {
     }
 }
 
+/// The status of a refusal by a rule of this kind.
+pub fn status_of(is_rate: bool, settings: &Settings) -> u16 {
+    match is_rate {
+        true => settings.rate_status(),
+        false => settings.concurrency_status(),
+    }
+}
+
 impl<'r> Answer<'r> {
     /// Refuses: gives places back, marks the client's request, and tells client and log.
     /// Returns what the hook returns; in a dry run the request goes on.
     pub fn refuse(&self, found: Found<'_>) -> c_int {
         let settings = self.settings.merged();
         let verdict = verdict(&settings);
-        self.tell(found, &settings);
+        self.tell(verdict, found, &settings);
         let status = match verdict {
-            Verdict::Refused => c_int::from(settings.concurrency_status()),
-            Verdict::RefusedDryRun => DECLINED,
+            Verdict::Refused => c_int::from(status_of(found.rate.is_some(), &settings)),
+            Verdict::RefusedDryRun | Verdict::DelayedDryRun => DECLINED,
         };
         if self.request.is_sub() {
             // Only this part of the page is refused; the page itself was admitted.
@@ -86,62 +73,98 @@ impl<'r> Answer<'r> {
             Verdict::Refused => {
                 self.trip.refused.set(true);
                 self.trip.give_back();
-                send_away(self.request, &settings);
+                self.trip.charges.refund(self.running);
+                send_away(self.request, found, &settings);
             }
-            Verdict::RefusedDryRun => {
+            Verdict::RefusedDryRun | Verdict::DelayedDryRun => {
                 self.trip.marked.set(true);
                 self.trip.give_back_marked();
             }
         }
         mark(self.request.initial(), verdict, found);
-        self.tell_limits(found, 0);
+        self.tell_limits(found);
         status
+    }
+
+    /// Lets the request wait for its turn, so long in nanoseconds. Returns what the hook
+    /// returns: a client that goes away meanwhile is not served.
+    pub fn wait(&self, time: u64, found: Found<'_>) -> c_int {
+        if self.running.runtime.names_variables && !self.trip.marked.get() {
+            let initial = self.request.initial();
+            initial.set_variable(c"LIMITIP_STATUS", "DELAYED");
+            name(initial, found);
+        }
+        match delay::wait(self.request, time) {
+            Waited::Through => DECLINED,
+            Waited::Gone => {
+                self.trip.refused.set(true);
+                self.trip.give_back();
+                self.trip.charges.refund(self.running);
+                send_away(self.request, found, &self.settings.merged())
+            }
+        }
+    }
+
+    /// Marks a request that would have to wait for its turn, were it not a dry run.
+    pub fn would_wait(&self, found: Found<'_>) {
+        self.tell(Verdict::DelayedDryRun, found, &self.settings.merged());
+        if !self.trip.marked.get() {
+            mark(self.request.initial(), Verdict::DelayedDryRun, found);
+        }
+    }
+
+    /// The request is to be charged if its answer has one of these statuses.
+    #[cold]
+    pub fn await_status(&self, key: Key<'_>, count: CountId, limit: Limit, on: Statuses) {
+        let charges = &self.trip.charges;
+        if !charges.awaits_status() {
+            first_output::watch(self.request, self.trip);
+        }
+        charges.await_status(key, count, limit, on);
     }
 
     /// Marks an admitted request, naming the rule that had least room left.
     #[inline]
-    pub fn passed(&self, stands: impl FnOnce() -> u32, rule: &Placed<'_>, limit: u16) {
+    pub fn passed<'f>(&self, found: impl FnOnce() -> Found<'f>) {
         if self.running.runtime.names_variables || self.settings.has_headers() {
-            self.mark_passed(Found::by(rule, stands(), limit));
+            self.mark_passed(found());
         }
     }
 
     #[inline(never)]
     fn mark_passed(&self, found: Found<'_>) {
-        let room = u32::from(found.limit).saturating_sub(found.stands);
-        self.tell_limits(found, room);
+        self.tell_limits(found);
         // What a dry run has marked stays so.
         if !self.running.runtime.names_variables || self.trip.marked.get() {
             return;
         }
         let initial = self.request.initial();
         initial.set_variable(c"LIMITIP_STATUS", "PASSED");
-        if room < self.trip.least_room.get() {
-            self.trip.least_room.set(room);
+        if found.left < self.trip.least_room.get() {
+            self.trip.least_room.set(found.left);
             name(initial, found);
         }
     }
 
-    fn tell_limits(&self, found: Found<'_>, left: u32) {
+    fn tell_limits(&self, found: Found<'_>) {
         if !self.settings.has_headers() || self.request.is_sub() {
             return;
         }
-        let fields = Concurrency {
-            rule: found.rule,
-            limit: found.limit,
-            left,
+        let fields = match found.rate {
+            None => Fields::concurrency(found.rule, found.limit, found.left),
+            Some(Timed { rate, seconds }) => Fields::rate(found.rule, rate, found.left, seconds),
         };
         self.request
             .add_error_header(c"RateLimit-Policy", &fields.policy());
         self.request.add_error_header(c"RateLimit", &fields.state());
     }
 
-    fn tell(&self, found: Found<'_>, settings: &Settings) {
+    fn tell(&self, verdict: Verdict, found: Found<'_>, settings: &Settings) {
         let level = LogLevel::numbered(settings.log_level().0);
         if !log::shows(MODULE, level, self.request) {
             return;
         }
-        let Some(refusal) = refusal(self.running, &self.trip.client, found, settings) else {
+        let Some(refusal) = refusal(self.running, &self.trip.client, found, verdict) else {
             return;
         };
         let initial = self.request.initial();
@@ -185,7 +208,7 @@ pub fn tell_of_connection(
     if !log::shows_connection(MODULE, level, connection) {
         return;
     }
-    if let Some(refusal) = refusal(running, client, found, settings) {
+    if let Some(refusal) = refusal(running, client, found, verdict(settings)) {
         log::connection(MODULE, level, connection, &refusal.to_string());
     }
 }
@@ -207,7 +230,7 @@ pub fn refuse_for_connection(running: Running, request: Request<'_>, found: Foun
         trip.refused.set(true);
     }
     mark(request.initial(), Verdict::Refused, found);
-    send_away(request, &settings)
+    send_away(request, found, &settings)
 }
 
 /// Marks a request on a connection that a dry run would have refused.
@@ -220,7 +243,7 @@ pub fn mark_for_connection(running: Running, request: Request<'_>, found: Found<
 }
 
 /// The reason of a status that httpd has none for.
-const REASON: &str = "Too Many Connections";
+const REASON: &str = "Too Many Requests";
 
 /// The error page of a refusal keeps its status, whatever httpd knows of it.
 pub fn keep_status(page: Request<'_>) {
@@ -228,10 +251,14 @@ pub fn keep_status(page: Request<'_>) {
 }
 
 /// What every refusal of a client's request has in common; returns what the hook does.
-fn send_away(request: Request<'_>, settings: &Settings) -> c_int {
-    let status = c_int::from(settings.concurrency_status());
+fn send_away(request: Request<'_>, found: Found<'_>, settings: &Settings) -> c_int {
+    let status = c_int::from(status_of(found.rate.is_some(), settings));
     request.name_status(status, REASON);
-    request.set_error_header(c"Retry-After", &settings.retry_after().to_string());
+    let seconds = match found.rate {
+        Some(rate) => rate.seconds,
+        None => settings.retry_after(),
+    };
+    request.set_error_header(c"Retry-After", &seconds.to_string());
     request.set_error_header(c"Cache-Control", "no-store");
     if request.announces_body() {
         // Else httpd reads the body first, whole, before it answers.
@@ -249,16 +276,17 @@ fn refusal<'a>(
     running: Running,
     client: &Client,
     found: Found<'a>,
-    settings: &Settings,
+    verdict: Verdict,
 ) -> Option<Refusal<'a>> {
-    let key = client.digest.within(found.id);
+    let key = found.key.within(found.id);
     let flood = running.runtime.segment.flood();
     let left_out = flood.tell(key, state::seconds_up())?;
     Some(Refusal {
         client: client.address,
-        verdict: verdict(settings),
+        verdict,
+        cause: found.cause,
         count: found.stands,
-        limit: found.limit.into(),
+        limit: found.limit,
         rule: found.rule,
         asked: None,
         left_out,
@@ -273,6 +301,7 @@ fn mark(initial: Request<'_>, verdict: Verdict, found: Found<'_>) {
             "REJECTED"
         }
         Verdict::RefusedDryRun => "REJECTED_DRY_RUN",
+        Verdict::DelayedDryRun => "DELAYED_DRY_RUN",
     };
     initial.set_variable(c"LIMITIP_STATUS", status);
     name(initial, found);

@@ -1,46 +1,91 @@
 //! Asking the rules of one level: all must pass, the narrowest first, each rule once
 //! per client request. A refusal gives back what was taken; a dry run only marks.
 
+mod rates;
+
+use std::cell::Cell;
 use std::ffi::c_int;
 
-use super::answer::{self, Answer, Found};
+use super::answer::{self, Answer};
 use super::config::{Level as Said, Site};
+use super::found::Found;
 use super::meta::Meta;
 use super::rules::Placed;
 use super::running::Running;
 use super::trip::Trip;
+use super::zones::Key;
 use crate::httpd::pool::List;
 use crate::httpd::request::Request;
-use crate::limit::concurrency::{count_of, over};
+use crate::limit::concurrency::over;
 use crate::limit::key::CountId;
 use crate::limit::policy;
-use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope};
+use crate::limit::rating::{Limit, Statuses};
+use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope, Terms};
 use crate::limit::settings::Within;
 use crate::report::refusal::Verdict;
-use crate::store::Ledger;
+use crate::store::Fate;
 use crate::sys::DECLINED;
 
 /// The narrowest scope is asked first: what it refuses never shows in the wider ones.
-const NARROWEST_FIRST: [Scope; 3] = [Scope::Location, Scope::Vhost, Scope::Server];
+const NARROWEST_FIRST: [Scope; 4] = [Scope::Location, Scope::Vhost, Scope::Zone, Scope::Server];
+
+/// How far a request has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// quick_handler: only the client is known.
+    Arrival,
+    /// After the directory walk: the place is known. A rule whose key is empty waits.
+    Walk,
+    /// The end of fixups: type, user and environment are known. What is empty now is empty.
+    Last,
+}
 
 /// A rule under decision.
 #[derive(Clone, Copy)]
 struct Ask<'r> {
     rule: &'r Placed<'r>,
-    limit: u16,
-    meaning: Meaning,
+    key: Key<'r>,
     count: CountId,
+    what: What,
+}
+
+/// What it is about.
+#[derive(Clone, Copy)]
+enum What {
+    Places {
+        limit: u16,
+        meaning: Meaning,
+    },
+    Rate {
+        limit: Limit,
+        scope: Scope,
+        on: Statuses,
+    },
+}
+
+impl Ask<'_> {
+    fn scope(&self) -> Scope {
+        match self.what {
+            What::Places { meaning, .. } => meaning.scope,
+            What::Rate { scope, .. } => scope,
+        }
+    }
 }
 
 /// A level's rules where the request is now.
 pub struct Asking<'r> {
     answer: Answer<'r>,
     level: Level,
+    look: Look,
     rules: &'r [&'r Placed<'r>],
     /// Whether none of the rules is for some clients only.
     is_for_all: bool,
+    /// Whether an exemption spares the request from rates.
+    no_rates: bool,
     defaults: Defaults,
     vhost: CountId,
+    /// The longest time that a rule makes the request wait, and what that rule found.
+    wait: Cell<Option<(u64, Found<'r>)>>,
 }
 
 impl<'r> Asking<'r> {
@@ -49,7 +94,7 @@ impl<'r> Asking<'r> {
         running: Running,
         request: Request<'r>,
         trip: &'r Trip<'r>,
-        level: Level,
+        (level, look): (Level, Look),
         said: &'r Said<'r>,
         site: &'r Site<'r>,
     ) -> Self {
@@ -73,70 +118,137 @@ impl<'r> Asking<'r> {
                 },
             },
             level,
+            look,
             rules,
             is_for_all: rules.iter().all(|rule| rule.networks.is_empty()),
+            no_rates: false,
             defaults,
             vhost: site.id.get(),
+            wait: Cell::new(None),
+        }
+    }
+
+    /// Whether there are rates among the rules.
+    pub fn has_rates(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.terms
+                .rating()
+                .is_some_and(|rating| rating.limit.is_some())
+        })
+    }
+
+    /// The same without the rates.
+    pub fn without_rates(self) -> Self {
+        Asking {
+            no_rates: true,
+            ..self
         }
     }
 
     /// What is to be asked of a rule, if it has not been asked yet.
     #[inline]
     fn ask(&self, rule: &'r Placed<'r>) -> Option<Ask<'r>> {
-        if !self.is_for_all && !policy::is_for(self.rules, rule, self.answer.trip.client.address) {
+        let trip = self.answer.trip;
+        if !self.is_for_all && !policy::is_for(self.rules, rule, trip.client.address) {
             return None;
         }
-        let limit = rule.terms.limit?;
-        if self.answer.trip.answer(rule.id.get()) == Some(true) {
+        if trip.answer(rule.id.get()) == Some(true) {
             return None;
         }
-        let meaning = rule.terms.meaning(&self.defaults);
-        let count = count_of(meaning.scope, self.level, rule.count.get(), self.vhost);
-        Some(Ask {
+        let what = match &rule.terms {
+            Terms::Concurrency(terms) => What::Places {
+                limit: terms.limit?,
+                meaning: rule.meaning(terms, &self.defaults),
+            },
+            Terms::Rate(_) if self.no_rates => return None,
+            Terms::Rate(rating) => What::Rate {
+                limit: rating.limit?,
+                scope: rating.scope,
+                on: rating.on,
+            },
+        };
+        let key = if rule.directive.is_per_key() {
+            self.key_of(rule)?
+        } else {
+            Key::of_client(trip)
+        };
+        let mut ask = Ask {
             rule,
-            limit,
-            meaning,
-            count,
-        })
+            key,
+            count: CountId(0),
+            what,
+        };
+        ask.count = rule.count_of(ask.scope(), self.level, self.vhost);
+        Some(ask)
+    }
+
+    /// The key of the request in the rule's zone. One that is empty may have a value later.
+    #[inline(never)]
+    fn key_of(&self, rule: &Placed<'r>) -> Option<Key<'r>> {
+        let Answer {
+            running,
+            request,
+            trip,
+            ..
+        } = self.answer;
+        if self.look == Look::Arrival {
+            return None;
+        }
+        let key = rule.zone.get()?.key(running, request, trip);
+        if key.is_none() && self.look == Look::Walk {
+            trip.postponed.set(true);
+        }
+        key
     }
 
     /// Asks what is open. All must pass: looks at all of them first, then takes the
-    /// places, the narrowest first; a refusal gives back what was taken.
+    /// places and charges the rates, the narrowest first; a refusal gives back what was
+    /// taken. Then the request waits for its turn, if it has to.
     #[inline]
     pub fn ask_all(&self) -> c_int {
+        let trip = self.answer.trip;
         // The answer to our own refusal is neither counted nor refused.
-        if self.answer.trip.refused.get() || self.answer.request.is_dummy() {
+        if trip.refused.get() || self.answer.request.is_dummy() {
             return DECLINED;
         }
         // Enforced, it would have ended there.
-        if self.answer.trip.marked.get() && self.answer.settings.is_dry_run() {
+        if trip.marked.get() && self.answer.settings.is_dry_run() {
             return DECLINED;
         }
         // Asked and told once: further subrequests to a place that refused one.
-        let refused = |rule: &&Placed<'_>| self.answer.trip.answer(rule.id.get()) == Some(false);
-        if self.answer.request.is_sub() && self.rules.iter().any(refused) {
-            return self.answer.settings.merged().concurrency_status().into();
+        let refused = |rule: &&&Placed<'_>| trip.answer(rule.id.get()) == Some(false);
+        if self.answer.request.is_sub()
+            && let Some(rule) = self.rules.iter().find(refused)
+        {
+            let settings = self.answer.settings.merged();
+            return answer::status_of(rule.directive.is_rate(), &settings).into();
         }
-        if let [rule] = self.rules {
-            return self.ask(rule).map_or(DECLINED, |ask| self.decide(ask));
+        let status = match self.rules {
+            [rule] => self.ask(rule).map_or(DECLINED, |ask| self.decide(ask)),
+            _ => self.ask_each(),
+        };
+        match self.wait.get() {
+            Some((wait, found)) if status == DECLINED => self.answer.wait(wait, found),
+            _ => status,
         }
+    }
+
+    fn ask_each(&self) -> c_int {
         let open = List::<Ask<'r>, 4>::new(self.answer.request.pool());
         for ask in self.rules.iter().filter_map(|rule| self.ask(rule)) {
             open.push(ask);
-            let stands = self.stands(ask);
-            if over(stands, ask.limit)
-                && self.answer.running.is_busy(ask.meaning.busy)
-                && !self.has_room_now(ask)
-            {
-                return self.refuse(ask, stands);
+            if let Some(found) = self.refusal_in_sight(ask) {
+                return self.refuse(ask, found);
             }
         }
         for scope in NARROWEST_FIRST {
-            for ask in open.iter().filter(|ask| ask.meaning.scope == scope) {
-                let status = match ask.meaning.count {
+            for ask in open.iter().filter(|ask| ask.scope() == scope) {
+                let status = match ask.what {
                     // Looked at above.
-                    Count::Workers | Count::Connections => self.pass(ask),
-                    Count::Requests => self.decide(ask),
+                    What::Places { limit, meaning } if meaning.count != Count::Requests => {
+                        self.pass(ask, limit, meaning)
+                    }
+                    _ => self.decide(ask),
                 };
                 if status != DECLINED {
                     return status;
@@ -149,18 +261,32 @@ impl<'r> Asking<'r> {
         DECLINED
     }
 
+    /// Why the rule would refuse, by a look that takes nothing.
+    fn refusal_in_sight(&self, ask: Ask<'r>) -> Option<Found<'r>> {
+        match ask.what {
+            What::Places { limit, meaning } => {
+                let stands = self.stands(ask, limit, meaning);
+                let is_over = over(stands, limit)
+                    && self.answer.running.is_busy(meaning.busy)
+                    && !self.has_room_now(ask, limit, meaning);
+                is_over.then(|| Found::places(ask.rule, ask.key.digest, stands, limit))
+            }
+            What::Rate { limit, on, .. } => self.rate_in_sight(ask, limit, on),
+        }
+    }
+
     /// A second look, as for a single rule: see [`Trip::take_place`].
-    fn has_room_now(&self, ask: Ask<'r>) -> bool {
+    fn has_room_now(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> bool {
         std::thread::yield_now();
-        ask.meaning.count == Count::Requests && !over(self.stands(ask), ask.limit)
+        meaning.count == Count::Requests && !over(self.stands(ask, limit, meaning), limit)
     }
 
     /// The count that would stand if the request were admitted.
     #[inline]
-    fn stands(&self, ask: Ask<'r>) -> u32 {
-        match ask.meaning.count {
-            Count::Workers => self.answer.trip.busy_workers(ask.limit),
-            Count::Requests => self.answer.trip.count_with_this(ask.count),
+    fn stands(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> u32 {
+        match meaning.count {
+            Count::Workers => self.answer.trip.busy_workers(limit),
+            Count::Requests => self.answer.trip.count_with_this(&ask.key, ask.count),
             // Asked when the connection came.
             Count::Connections => 0,
         }
@@ -168,59 +294,79 @@ impl<'r> Asking<'r> {
 
     #[inline]
     fn decide(&self, ask: Ask<'r>) -> c_int {
-        let refused = match ask.meaning.count {
-            Count::Workers => Some(self.answer.trip.busy_workers(ask.limit))
-                .filter(|stands| over(*stands, ask.limit)),
-            Count::Requests => self.take_place(ask, Some(ask.limit)).err(),
-            Count::Connections => None,
-        };
-        match refused {
-            Some(stands) if self.answer.running.is_busy(ask.meaning.busy) => {
-                self.refuse(ask, stands)
-            }
-            // Counted always, refused under pressure only.
-            Some(_) if ask.meaning.count == Count::Requests => {
-                let _ = self.take_place(ask, None);
-                self.pass(ask)
-            }
-            _ => self.pass(ask),
+        match ask.what {
+            What::Places { limit, meaning } => self.decide_places(ask, limit, meaning),
+            What::Rate { limit, on, .. } => match self.charge(ask, limit, on) {
+                Ok(pass) => self.pass_rate(ask, limit, pass),
+                Err(found) => self.refuse(ask, found),
+            },
         }
     }
 
     #[inline]
-    fn take_place(&self, ask: Ask<'r>, limit: Option<u16>) -> Result<(), u32> {
-        let is_wide = ask.meaning.scope != Scope::Location;
-        let outlives_mark =
-            !self.answer.settings.is_dry_run() || (is_wide && self.answer.running.runtime.enforces);
-        self.answer.trip.take_place(ask.count, limit, outlives_mark)
+    fn decide_places(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
+        let refused = match meaning.count {
+            Count::Workers => {
+                Some(self.answer.trip.busy_workers(limit)).filter(|stands| over(*stands, limit))
+            }
+            Count::Requests => self.take_place(ask, meaning, Some(limit)).err(),
+            Count::Connections => None,
+        };
+        match refused {
+            Some(stands) if self.answer.running.is_busy(meaning.busy) => {
+                let found = Found::places(ask.rule, ask.key.digest, stands, limit);
+                self.refuse(ask, found)
+            }
+            // Counted always, refused under pressure only.
+            Some(_) if meaning.count == Count::Requests => {
+                let _ = self.take_place(ask, meaning, None);
+                self.pass(ask, limit, meaning)
+            }
+            _ => self.pass(ask, limit, meaning),
+        }
     }
 
     #[inline]
-    fn pass(&self, ask: Ask<'r>) -> c_int {
+    fn take_place(&self, ask: Ask<'r>, meaning: Meaning, limit: Option<u16>) -> Result<(), u32> {
+        let is_wide = meaning.scope != Scope::Location;
+        let outlives_mark =
+            !self.answer.settings.is_dry_run() || (is_wide && self.answer.running.runtime.enforces);
+        self.answer
+            .trip
+            .take_place(&ask.key, ask.count, limit, outlives_mark)
+    }
+
+    #[inline]
+    fn pass(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
         self.answer.trip.note(ask.rule.id.get(), true);
-        self.answer.running.record(ask.rule, Ledger::passed);
-        self.redefine(ask);
-        self.answer.passed(|| self.stands(ask), ask.rule, ask.limit);
+        self.answer.running.count(ask.rule, Fate::Passed);
+        self.redefine(ask.rule, meaning);
+        self.answer.passed(|| {
+            let stands = self.stands(ask, limit, meaning);
+            Found::places(ask.rule, ask.key.digest, stands, limit)
+        });
         DECLINED
     }
 
-    fn refuse(&self, ask: Ask<'r>, stands: u32) -> c_int {
+    fn refuse(&self, ask: Ask<'r>, found: Found<'r>) -> c_int {
         let verdict = answer::verdict(&self.answer.settings.merged());
         // A dry run goes on, and asks each rule once all the same.
         self.answer
             .trip
             .note(ask.rule.id.get(), verdict == Verdict::RefusedDryRun);
-        self.answer.running.record_refusal(ask.rule, verdict);
-        self.redefine(ask);
-        self.answer.refuse(Found::by(ask.rule, stands, ask.limit))
+        self.answer.running.count_refusal(ask.rule, verdict);
+        if let What::Places { meaning, .. } = ask.what {
+            self.redefine(ask.rule, meaning);
+        }
+        self.answer.refuse(found)
     }
 
     /// Notes what the rule means here: the defaults of the sections around its own are
     /// known only now.
     #[inline]
-    fn redefine(&self, ask: Ask<'r>) {
-        if let Some(index) = ask.rule.record.get() {
-            let meta = Meta::of_rule(&ask.rule.terms, ask.meaning).pack();
+    fn redefine(&self, rule: &Placed<'r>, meaning: Meaning) {
+        if let Some(index) = rule.record.get() {
+            let meta = Meta::of_places(&rule.terms, meaning).pack();
             self.answer
                 .running
                 .runtime

@@ -7,7 +7,7 @@ use super::rules::{Inventory, Placed};
 use crate::httpd::server::Server;
 use crate::httpd::tree::{self, Node};
 use crate::limit::arguments;
-use crate::limit::rule::{Level, Scope};
+use crate::limit::rule::{Concurrency, Level, Scope};
 use crate::report::message::Id;
 
 /// Under this many connections an ordinary browser is refused parts of a page.
@@ -36,6 +36,35 @@ pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
     warnings.extend(cache_above_rules(inventory, main));
     warnings.extend(proxies_counted(inventory, main));
     warnings
+}
+
+/// Rules that share a bucket must agree on it. `Err` names two that do not.
+pub fn buckets(inventory: &Inventory<'_>) -> Result<(), String> {
+    let rates: Vec<&Placed<'_>> = inventory
+        .rules()
+        .filter(|rule| {
+            let rating = rule.terms.rating();
+            rating.is_some_and(|rating| rating.limit.is_some() && rating.scope != Scope::Location)
+        })
+        .collect();
+    let bucket = |rule: &Placed<'_>| {
+        let rating = rule.terms.rating()?;
+        Some((rating.on, rating.limit?.without_delay()))
+    };
+    // The last written stands first.
+    for (at, rule) in rates.iter().enumerate() {
+        let other = rates[at + 1..]
+            .iter()
+            .find(|other| rule.shares_bucket_with(other) && bucket(rule) != bucket(other));
+        if let Some(other) = other {
+            return Err(format!(
+                "{} on line {} of {} shares its bucket with the one on line {} of {}, so both must give the same \
+                 number, burst=, freeze=, extend and on=; or use scope=location for a bucket of its own",
+                rule.name, rule.line, rule.file, other.line, other.file
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the text LIMITIP stands anywhere in the configuration's arguments.
@@ -75,7 +104,7 @@ pub fn enforces(main: Server<'_>) -> bool {
 fn proxies_counted(inventory: &Inventory<'_>, main: Server<'_>) -> Option<String> {
     let rule = inventory
         .rules()
-        .find(|rule| rule.terms.is_about_connections() && rule.terms.limit.is_some())?;
+        .find(|rule| rule.terms.is_about_connections() && rule.terms.is_on())?;
     let site = main.config(MODULE)?;
     if exempt::names_addresses(site.level.exempt) || site.client_header.is_some() {
         return None;
@@ -107,10 +136,11 @@ fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
         return None;
     }
     let wide = inventory.rules().filter(|rule| {
+        let says_scope = |terms: &Concurrency| terms.scope.is_some();
         rule.at == Level::Directory
-            && rule.terms.limit.is_some()
-            && rule.terms.scope.is_none()
-            && rule.meaning_at_home().scope == Scope::Server
+            && rule.terms.is_on()
+            && !rule.terms.concurrency().is_none_or(says_scope)
+            && rule.meaning_at_home().map(|meaning| meaning.scope) == Some(Scope::Server)
     });
     let (number, first) = wide.fold((0, None), |(number, _), rule| (number + 1, Some(rule)));
     let first = first?;
@@ -130,19 +160,23 @@ fn whole_server_counted(inventory: &Inventory<'_>) -> Option<String> {
 }
 
 fn low_on_root(inventory: &Inventory<'_>) -> Option<String> {
-    let low = inventory.rules().find(|rule| {
+    let number = |rule: &Placed<'_>| {
+        let of_addresses = !rule.directive.is_per_key();
+        rule.terms.concurrency().filter(|_| of_addresses)?.limit
+    };
+    let (low, limit) = inventory.rules().find_map(|rule| {
         let is_root = rule
             .name
             .split_once('@')
             .is_some_and(|(_, place)| EVERYTHING.contains(&place));
-        is_root && rule.terms.limit.is_some_and(|limit| limit < BROWSER)
+        let limit = number(rule).filter(|limit| is_root && *limit < BROWSER)?;
+        Some((rule, limit))
     })?;
     Some(format!(
-        "{}: {} {} on line {} of {}: browsers open up to {BROWSER} connections for one page; \
+        "{}: {} {limit} on line {} of {}: browsers open up to {BROWSER} connections for one page; \
          give a higher number, or limit a narrower place",
         Id::LowOnRoot,
         low.name,
-        low.terms.limit.unwrap_or_default(),
         low.line,
         low.file
     ))
@@ -210,14 +244,16 @@ fn cache_above_rules(inventory: &Inventory<'_>, main: Server<'_>) -> Option<Stri
             })
         })
     };
-    let is_late = |rule: &&Placed<'_>| rule.at == Level::Directory || waits_for_type(rule);
+    let is_late = |rule: &&Placed<'_>| {
+        rule.at == Level::Directory || rule.directive.is_per_key() || waits_for_type(rule)
+    };
     let rule = inventory
         .rules()
-        .filter(|rule| rule.terms.limit.is_some() && !rule.terms.is_about_connections())
+        .filter(|rule| rule.terms.is_on() && !rule.terms.is_about_connections())
         .find(is_late)?;
     Some(format!(
-        "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections \
-         or under a list of MIME types; set CacheQuickHandler off, or put a rule outside sections",
+        "{}: {} on line {} of {}: what mod_cache answers from its cache is not seen by rules in sections, \
+         about keys or under a list of MIME types; set CacheQuickHandler off, or put a rule outside sections",
         Id::CacheAboveRule,
         rule.name,
         rule.line,

@@ -68,7 +68,7 @@ impl<'p> Level<'p> {
 
     /// Whether some rule here has a number: `off` alone limits nobody.
     pub fn limits(&self) -> bool {
-        self.rules.iter().any(|rule| rule.terms.limit.is_some())
+        self.rules.iter().any(|rule| rule.terms.is_on())
     }
 
     /// This place within the one around it: like overrides like.

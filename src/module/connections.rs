@@ -10,18 +10,20 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::time::{Duration, Instant};
 
 use super::MODULE;
-use super::answer::{self, Found};
+use super::answer;
 use super::client::Client;
 use super::config::Site;
 use super::exempt;
+use super::found::Found;
 use super::running::{Child, Running};
 use super::visitor::Visitor;
+use super::zones::Key;
 use crate::httpd::connection::Connection;
 use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::policy;
 use crate::report::refusal::Verdict;
-use crate::store::{LeaseIndex, Ledger};
+use crate::store::{Fate, LeaseIndex, Name};
 
 /// Nothing was asked yet, and nothing is to be asked.
 const OPEN: u8 = 0;
@@ -142,7 +144,11 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
     else {
         return OPEN;
     };
-    let Some(limit) = rule.terms.limit else {
+    let Some((terms, limit)) = rule
+        .terms
+        .concurrency()
+        .and_then(|terms| Some((terms, terms.limit?)))
+    else {
         return OPEN;
     };
     let spares = |site: &Site<'_>| is_spared(site, client);
@@ -152,10 +158,15 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
     if base.map_or_else(|| spares(main), spares) {
         return OPEN;
     }
-    let busy = rule.terms.meaning(&main.level.defaults).busy;
+    let busy = terms.meaning(&main.level.defaults).busy;
     let settings = &main.level.settings;
+    let key = Key {
+        digest: client.digest,
+        name: Name::Client(client.key),
+    };
+    let key = key.within(rule.count.get());
     let take_place = |limit| {
-        let lease = running.take_place(client, rule.count.get(), limit, state::seconds())?;
+        let lease = running.take_place(&key, limit, state::seconds())?;
         visitor.arrival.lease.set(lease);
         Ok(())
     };
@@ -165,18 +176,18 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
             if taken.is_err() {
                 let _: Result<(), u32> = take_place(None);
             }
-            running.record(rule, Ledger::passed);
+            running.count(rule, Fate::Passed);
             return OPEN;
         }
     };
-    let found = Found::by(rule, stands, limit);
+    let found = Found::places(rule, client.digest, stands, limit);
     visitor.arrival.found.set(Some(found));
     answer::tell_of_connection(running, connection, client, found, settings);
     let verdict = answer::verdict(settings);
-    running.record_refusal(rule, verdict);
+    running.count_refusal(rule, verdict);
     match verdict {
         Verdict::Refused => REFUSED,
-        Verdict::RefusedDryRun => MARKED,
+        Verdict::RefusedDryRun | Verdict::DelayedDryRun => MARKED,
     }
 }
 

@@ -10,7 +10,8 @@ use crate::limit::network::{self, Network};
 pub enum Exemption<'p> {
     /// `all`
     All,
-    /// `preflight`: spared from rates, which concurrency rules do not have.
+    /// `preflight`: the browser's question before a request of another site, spared from
+    /// rates.
     Preflight,
     /// What fulfils every kind of condition that the line names.
     Where {
@@ -23,18 +24,44 @@ pub enum Exemption<'p> {
     },
 }
 
-/// Whether one of these lines spares the request from concurrency rules.
+/// What a request is spared from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Spared {
+    /// Nothing.
+    No,
+    /// Rates only.
+    Rates,
+    /// Every rule.
+    All,
+}
+
+/// What these lines spare the request from.
 #[inline]
 pub fn spares(
     lines: &[&Exemption<'_>],
     running: Running,
     request: Request<'_>,
     client: Address,
-) -> bool {
-    !lines.is_empty()
-        && lines
-            .iter()
-            .any(|line| line.holds(running, request, client))
+) -> Spared {
+    if lines.is_empty() {
+        return Spared::No;
+    }
+    let of_line = |line: &&Exemption<'_>| match line {
+        Exemption::Preflight if is_preflight(request.initial()) => Spared::Rates,
+        line if line.holds(running, request, client) => Spared::All,
+        _ => Spared::No,
+    };
+    lines.iter().map(of_line).max().unwrap_or(Spared::No)
+}
+
+/// Whether a browser asks for leave to send what it has not sent yet (the Fetch standard,
+/// section "CORS-preflight fetch").
+fn is_preflight(request: Request<'_>) -> bool {
+    request.method() == b"OPTIONS"
+        && request.raw_header_in(c"Origin").is_some()
+        && request
+            .raw_header_in(c"Access-Control-Request-Method")
+            .is_some()
 }
 
 /// Whether one of these lines spares a connection, of which only the peer is known.
@@ -77,7 +104,7 @@ impl Exemption<'_> {
                     && (methods.is_empty() || methods.iter().any(is_one_of))
                     && expression.is_none_or(|expression| {
                         expression.holds(request).unwrap_or_else(|why| {
-                            running.expression_failed(&why);
+                            running.expression_failed("IPLimitExempt", &why);
                             false
                         })
                     })

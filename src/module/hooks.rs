@@ -6,10 +6,14 @@ use std::ptr;
 
 use super::config::{Level, Site};
 use super::running::{self, Running, Runtime};
+use super::trip::Trip;
+use super::variable::ClientVariable;
 use super::visitor::Visitor;
 use super::{MODULE, admission, connections, lifecycle, server_status, status};
 use crate::httpd::boundary::guard;
 use crate::httpd::connection::Connection;
+use crate::httpd::expression;
+use crate::httpd::first_output;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::optional;
 use crate::httpd::output;
@@ -29,6 +33,8 @@ static AFTER_REMOTEIP: Modules = Modules([c"mod_remoteip.c".as_ptr(), ptr::null(
 /// Registers all hooks.
 pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
     output::register::<Visitor>();
+    first_output::register::<Trip<'static>>();
+    expression::register::<ClientVariable>();
     const EARLIEST: c_int = sys::APR_HOOK_REALLY_FIRST;
     const LAST: c_int = sys::APR_HOOK_REALLY_LAST;
     let none = ptr::null();
@@ -63,6 +69,7 @@ pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
         sys::ap_hook_fixups(Some(fixups), none, none, LAST);
         sys::ap_hook_handler(Some(handler), none, none, EARLIEST);
         sys::ap_hook_protocol_switch(Some(protocol_switch), none, none, EARLIEST);
+        sys::ap_hook_log_transaction(Some(log_transaction), none, none, EARLIEST);
         // mod_status' own, by name: it need not be loaded.
         optional::request_hook(server_status::HOOK, server_status_section);
     }
@@ -387,6 +394,17 @@ unsafe extern "C" fn protocol_switch(
         });
     }
     DECLINED
+}
+
+unsafe extern "C" fn log_transaction(request: *mut sys::request_rec) -> c_int {
+    if Running::rules_anywhere() {
+        asked(request, |running, request| {
+            admission::at_the_end(running, request);
+            DECLINED
+        })
+    } else {
+        DECLINED
+    }
 }
 
 unsafe extern "C" fn server_status_section(request: *mut sys::request_rec, flags: c_int) -> c_int {

@@ -29,12 +29,17 @@ impl Running {
         });
     }
 
-    /// The expression of an exemption could not be evaluated, so it spared nobody.
-    pub fn expression_failed(self, why: &str) {
+    /// The expression of a directive could not be evaluated, so nobody was spared by it, or
+    /// has a key of it.
+    pub fn expression_failed(self, directive: &str, why: &str) {
         self.tell_hourly(Hourly::ExpressionFailed, || {
             format!(
-                "{}: IPLimitExempt: an expression cannot be evaluated, so it spares nobody: {}",
+                "{}: {directive}: an expression cannot be evaluated, so {}: {}",
                 Id::ExpressionFailed,
+                match directive {
+                    "IPLimitZone" => "rules of its zone do not apply",
+                    _ => "it spares nobody",
+                },
                 printable(why)
             )
         });

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::config::Site;
 use super::meta::Meta;
-use super::rules::{Inventory, Placed, may_count};
-use super::running::{ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_RULE, WIDE, flag};
+use super::rules::{Inventory, Placed, may_count, zone_named};
+use super::running::{
+    ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_KEY_RULE, SERVER_RULE, WIDE, flag,
+};
+use super::zones::Zone;
 use super::{MODULE, checks, dump, memory};
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
@@ -19,7 +22,7 @@ use crate::httpd::server::Server;
 use crate::httpd::{boundary, layout, process, state};
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
-use crate::limit::rule::{Defaults, Level, Scope};
+use crate::limit::rule::{Defaults, Directive, Level, Scope, Terms};
 use crate::limit::syntax::Who;
 use crate::report::message::Id;
 use crate::report::refusal::LeftOut;
@@ -29,13 +32,17 @@ fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
     if rule.terms.is_about_connections() {
         return ANY_RULE | CONNECTION_RULE;
     }
-    let wide = WIDE
-        .iter()
-        .filter(|(level, scope)| *level == rule.at && may_count(&rule.terms, *scope, anywhere));
     let own = match rule.at {
+        Level::Server if rule.directive.is_per_key() => ANY_RULE | SERVER_KEY_RULE,
         Level::Server => ANY_RULE | SERVER_RULE,
         Level::Directory => ANY_RULE,
     };
+    let (Directive::MaxConnPerIp, Terms::Concurrency(terms)) = (rule.directive, &rule.terms) else {
+        return own;
+    };
+    let wide = WIDE
+        .iter()
+        .filter(|(level, scope)| *level == rule.at && may_count(terms, *scope, anywhere));
     wide.fold(own, |flags, (level, scope)| flags | flag(*level, *scope))
 }
 
@@ -72,10 +79,36 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), St
             site.settle(server, pool);
         }
     }
-    for rule in Inventory::of(pool).rules() {
+    let inventory = Inventory::of(pool);
+    for rule in inventory.rules() {
         rule.settle();
+        rule.zone.set(zone_of(rule, inventory.zones())?);
     }
-    Ok(())
+    checks::buckets(inventory)
+}
+
+/// The zone of a rule about keys. `Err` says that there is none of its name.
+fn zone_of<'p>(rule: &Placed<'_>, zones: &[&'p Zone<'p>]) -> Result<Option<&'p Zone<'p>>, String> {
+    let Some(name) = rule.zone_name else {
+        return Ok(None);
+    };
+    match zone_named(zones, name) {
+        Some(zone) => Ok(Some(zone)),
+        None => {
+            let known: Vec<&str> = zones.iter().map(|zone| zone.name).collect();
+            let known = match known.as_slice() {
+                [] => String::from("there is none"),
+                known => format!("there are {}", known.join(", ")),
+            };
+            Err(format!(
+                "{} on line {} of {}: no zone is named \"{name}\" ({known}); declare it in the main server, for example \
+                 IPLimitZone {name} key=%{{HTTP:X-Api-Key}}",
+                rule.directive.name(),
+                rule.line,
+                rule.file
+            ))
+        }
+    }
 }
 
 /// Under `-t` only: what a start would warn about, and the rules if they are asked for.
@@ -116,12 +149,12 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         prefix: site.and_then(|site| site.prefix).unwrap_or_default(),
         generation,
         defaults: inventory.defaults(),
+        zones: inventory.zones(),
         main,
     });
     for rule in inventory.rules() {
         record(runtime, rule);
-        if let Some(index) = rule.record.get() {
-            let meta = Meta::of_rule(&rule.terms, rule.meaning_at_home());
+        if let (Some(index), Some(meta)) = (rule.record.get(), meta_of(rule)) {
             runtime.segment.ledger().redefine(index, meta.pack());
         }
     }
@@ -133,12 +166,11 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
 
 /// Gives a rule its record, under which it is counted and shown.
 fn record(runtime: &Runtime, rule: &Placed<'_>) {
-    if rule.terms.limit.is_none() {
+    let Some(meta) = meta_of(rule) else {
         return;
-    }
+    };
     let ledger = runtime.segment.ledger();
-    let meta = Meta::of_rule(&rule.terms, rule.meaning_at_home()).pack();
-    let index = ledger.register(rule.id.get().0, meta, rule.name, rule.vhost());
+    let index = ledger.register(rule.id.get().0, meta.pack(), rule.name, rule.vhost());
     rule.record.set(index);
     match index {
         Some(index) => ledger.touch(index, runtime.generation),
@@ -147,6 +179,17 @@ fn record(runtime: &Runtime, rule: &Placed<'_>) {
     if !rule.networks.is_empty() {
         // Like rules of one place share their count, which then is no single one's.
         ledger.register(rule.count.get().0, Meta::WIDE, rule.place, rule.vhost());
+    }
+}
+
+/// What a record says of the rule; None for `off`.
+fn meta_of(rule: &Placed<'_>) -> Option<Meta> {
+    match (&rule.terms, rule.meaning_at_home()) {
+        (Terms::Rate(rating), _) => Meta::of_rate(rating),
+        (Terms::Concurrency(terms), Some(meaning)) if terms.limit.is_some() => {
+            Some(Meta::of_places(&rule.terms, meaning))
+        }
+        _ => None,
     }
 }
 
@@ -225,7 +268,7 @@ pub fn child_init() {
         Ok(scoreboard) => {
             let pid = std::process::id();
             Child {
-                holder: Holder::new(segment, pid),
+                holder: Holder::new(segment, pid, state::nanoseconds_up),
                 scoreboard,
                 identity: segment.identity(),
                 pid,
@@ -296,17 +339,20 @@ fn report_untracked(runtime: &Runtime) {
 }
 
 /// A rule was met in a .htaccess file: it needs a name, a record, and the hooks' attention.
-pub fn met_in_htaccess(rule: &Placed<'_>) {
+/// `Err` is the sentence with which the request ends.
+pub fn met_in_htaccess(rule: &Placed<'_>) -> Result<(), String> {
     let Some(runtime) = Runtime::current() else {
-        return;
+        return Ok(());
     };
     rule.settle();
+    rule.zone.set(zone_of(rule, runtime.zones)?);
     record(runtime, rule);
     let bits = flags_of(rule, runtime.defaults);
     if runtime.segment.flags() & bits != bits {
         record_wide_counts(runtime, bits);
         runtime.segment.raise(bits);
     }
+    Ok(())
 }
 
 /// Debug builds only: widens the steps of the store while the environment says by how

@@ -3,13 +3,16 @@
 mod admission;
 mod answer;
 mod asking;
+mod charges;
 mod checks;
 mod client;
 mod config;
 mod connections;
+mod delay;
 mod directives;
 mod dump;
 mod exempt;
+mod found;
 mod hooks;
 mod hourly;
 mod lifecycle;
@@ -23,7 +26,9 @@ mod shared_address;
 mod status;
 mod streams;
 mod trip;
+mod variable;
 mod visitor;
+mod zones;
 
 use crate::httpd::command::Table;
 use crate::httpd::record::{Callbacks, Module, Slots};

@@ -3,14 +3,19 @@
 use std::cell::Cell;
 
 use super::MODULE;
+use super::zones::Zone;
 use crate::httpd::command::Command;
 use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;
+use crate::limit::concurrency::{count_of, shared_count_of};
 use crate::limit::key::CountId;
 use crate::limit::network::Network;
 use crate::limit::policy::Ruling;
-use crate::limit::rule::{Count, Defaults, Directive, Level as At, Meaning, Scope, Terms};
-use crate::limit::syntax::MaxConn;
+use crate::limit::rate;
+use crate::limit::rule::{
+    Concurrency, Count, Defaults, Directive, Level as At, Meaning, Scope, Terms,
+};
+use crate::limit::syntax::Said;
 use crate::store::RecordIndex;
 
 /// A rule in its place.
@@ -21,6 +26,10 @@ pub struct Placed<'p> {
     pub terms: Terms,
     /// The clients it is for; empty for everybody.
     pub networks: &'p [Network],
+    /// The zone of its keys, as written; None for a rule about addresses.
+    pub zone_name: Option<&'p str>,
+    /// That zone; set when everything was read.
+    pub zone: Cell<Option<&'p Zone<'p>>>,
     /// Its one form everywhere: `MaxConnPerIP@/hoge`, and ` for=10.1.0.0/16` after it
     /// where it is for some clients only.
     pub name: &'p str,
@@ -43,6 +52,9 @@ pub struct Placed<'p> {
     /// The name of the count that like rules of one place share, so that a client who
     /// is put into another network keeps what it has; set when everything was read.
     pub count: Cell<CountId>,
+    /// What its count or bucket has in common with those of other places; set when
+    /// everything was read.
+    shared: Cell<CountId>,
     /// Its record in shared memory, when there was room.
     pub record: Cell<Option<RecordIndex>>,
     /// Whether a later plain rule of the same section took its place.
@@ -58,6 +70,7 @@ pub struct Inventory<'p> {
     defaults: Cell<&'p [Defaults]>,
     sections_give_scope: Cell<bool>,
     warnings: Cell<&'p [&'p str]>,
+    zones: Cell<&'p [&'p Zone<'p>]>,
 }
 
 impl Ruling for Placed<'_> {
@@ -72,6 +85,8 @@ impl Ruling for Placed<'_> {
     fn like(&self, other: &Self) -> bool {
         self.directive == other.directive
             && self.terms.is_about_connections() == other.terms.is_about_connections()
+            && self.is_of_zone_of(other)
+            && self.terms.is_of_like_period(&other.terms)
     }
 }
 
@@ -80,12 +95,16 @@ impl<'p> Placed<'p> {
     pub fn new(
         command: Command<'p>,
         directive: Directive,
-        said: &MaxConn,
+        said: &Said,
         beside: Defaults,
     ) -> &'p Placed<'p> {
         let pool = command.pool();
         let in_htaccess = command.htaccess_directory().is_some();
-        let place = format!("{}@{}", directive.name(), super::place::name(command));
+        let zone = said
+            .zone
+            .as_ref()
+            .map_or_else(String::new, |zone| format!(":{zone}"));
+        let place = format!("{}{zone}@{}", directive.name(), super::place::name(command));
         let name = match said.networks.as_slice() {
             [] => place.clone(),
             networks => format!("{place} for={}", shown(networks)),
@@ -94,6 +113,8 @@ impl<'p> Placed<'p> {
             directive,
             terms: said.terms,
             networks: pool.slice(said.networks.iter().copied()),
+            zone_name: said.zone.as_ref().map(|zone| pool.text(zone)),
+            zone: Cell::new(None),
             name: pool.text(&name),
             place: pool.text(&place),
             server: (!in_htaccess).then(|| command.server()),
@@ -107,6 +128,7 @@ impl<'p> Placed<'p> {
             beside: Cell::new(beside),
             id: Cell::new(CountId(0)),
             count: Cell::new(CountId(0)),
+            shared: Cell::new(CountId(0)),
             record: Cell::new(None),
             superseded: Cell::new(false),
             next: Cell::new(None),
@@ -125,8 +147,29 @@ impl<'p> Placed<'p> {
         } else {
             "rule"
         };
-        let CountId(place) = CountId::named(&[kind, self.place]);
+        let period = self
+            .terms
+            .rating()
+            .and_then(|rating| rating.limit)
+            .map_or_else(String::new, |limit| rate::written(limit.rate().period));
+        // Names of zones ignore case, and so do the counts of their rules.
+        let zone = self.zone_name.map(str::to_ascii_lowercase);
+        let zone = zone.as_deref().unwrap_or("");
+        let place = match self.place.split_once('@') {
+            Some((_, place)) => place,
+            None => self.place,
+        };
+        let directive = self.directive.name();
+        let CountId(place) = CountId::named(&[kind, directive, zone, place, &period]);
         let count = CountId(place ^ site.0.rotate_left(1));
+        // Those of a zone count for both levels; those of addresses each for its own.
+        let level = match self.at {
+            At::Server if !self.directive.is_per_key() => "server level",
+            At::Directory if !self.directive.is_per_key() => "directory level",
+            _ => "",
+        };
+        self.shared
+            .set(CountId::named(&["shared", directive, zone, level, &period]));
         self.count.set(count);
         self.id.set(match self.networks {
             [] => count,
@@ -144,14 +187,59 @@ impl<'p> Placed<'p> {
         server.config(MODULE).map(|site| site.label.get())
     }
 
-    /// What the rule means in its own place, for people who look before traffic comes.
-    pub fn meaning_at_home(&self) -> Meaning {
+    /// What a concurrency rule that says these terms means under these defaults.
+    #[inline]
+    pub fn meaning(&self, terms: &Concurrency, defaults: &Defaults) -> Meaning {
+        match self.directive.is_per_key() {
+            true => terms.meaning_for_keys(defaults),
+            false => terms.meaning(defaults),
+        }
+    }
+
+    /// What a concurrency rule means in its own place, for people who look before traffic
+    /// comes; None for a rate.
+    pub fn meaning_at_home(&self) -> Option<Meaning> {
         let around = self
             .server
             .and_then(|server| server.config(MODULE))
             .map(|site| site.level.defaults);
-        self.terms
-            .meaning(&self.beside.get().or(around.unwrap_or_default()))
+        let defaults = self.beside.get().or(around.unwrap_or_default());
+        Some(self.meaning(self.terms.concurrency()?, &defaults))
+    }
+
+    /// The count or bucket that it adds to under this scope, for a request of this virtual
+    /// host.
+    #[inline]
+    pub fn count_of(&self, scope: Scope, level: At, vhost: CountId) -> CountId {
+        match self.directive {
+            Directive::MaxConnPerIp => count_of(scope, level, self.count.get(), vhost),
+            _ => shared_count_of(scope, self.count.get(), self.shared.get(), vhost),
+        }
+    }
+
+    /// Whether both are about the same zone, or neither about any.
+    fn is_of_zone_of(&self, other: &Placed<'_>) -> bool {
+        match (self.zone_name, other.zone_name) {
+            (Some(ours), Some(theirs)) => ours.eq_ignore_ascii_case(theirs),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a request can be charged at the same bucket for both.
+    pub fn shares_bucket_with(&self, other: &Placed<'_>) -> bool {
+        let (Some(ours), Some(theirs)) = (self.terms.rating(), other.terms.rating()) else {
+            return false;
+        };
+        let is_main = |rule: &Placed<'_>| rule.server.is_none_or(|server| !server.is_virtual());
+        let meet = match ours.scope {
+            Scope::Location | Scope::Server => false,
+            Scope::Vhost => self.server == other.server || is_main(self) || is_main(other),
+            Scope::Zone => true,
+        };
+        meet && ours.scope == theirs.scope
+            && self.networks == other.networks
+            && self.shared.get() == other.shared.get()
     }
 
     /// What a later plain rule of the same section replaces.
@@ -169,6 +257,7 @@ impl<'p> Inventory<'p> {
             defaults: Cell::new(&[]),
             sections_give_scope: Cell::new(false),
             warnings: Cell::new(&[]),
+            zones: Cell::new(&[]),
         };
         // SAFETY: nothing else is stored under this key.
         unsafe { pool.shared(c"limitipconn.inventory", make) }
@@ -177,6 +266,21 @@ impl<'p> Inventory<'p> {
     /// Adds a rule.
     pub fn add(&self, rule: &'p Placed<'p>) {
         rule.next.set(self.rules.replace(Some(rule)));
+    }
+
+    /// Adds a zone; `Err` is the one that has its name.
+    pub fn declare(&self, zone: &'p Zone<'p>) -> Result<(), &'p Zone<'p>> {
+        if let Some(first) = zone_named(self.zones.get(), zone.name) {
+            return Err(first);
+        }
+        let known = self.zones.get().iter().copied();
+        self.zones.set(self.pool.slice(known.chain([zone])));
+        Ok(())
+    }
+
+    /// The zones, in the order in which they were declared.
+    pub fn zones(&self) -> &'p [&'p Zone<'p>] {
+        self.zones.get()
     }
 
     /// Notes what some place says for rules that do not say.
@@ -222,6 +326,12 @@ impl<'p> Inventory<'p> {
     }
 }
 
+/// The zone of this name; names ignore case.
+pub fn zone_named<'p>(zones: &[&'p Zone<'p>], name: &str) -> Option<&'p Zone<'p>> {
+    let is_it = |zone: &&&Zone<'_>| zone.name.eq_ignore_ascii_case(name);
+    zones.iter().find(is_it).copied()
+}
+
 /// Networks as a name shows them: the first few.
 fn shown(networks: &[Network]) -> String {
     const MOST: usize = 3;
@@ -230,10 +340,10 @@ fn shown(networks: &[Network]) -> String {
     first.join(",") + more
 }
 
-/// Whether these terms count requests over this scope, under any of the defaults that
-/// stand anywhere. Too often rather than too seldom: it only decides whether requests
+/// Whether a `MaxConnPerIP` of these terms counts requests over this scope, under any of
+/// the defaults that stand anywhere. Too often rather than too seldom: it only decides whether requests
 /// that no rule governs are counted too.
-pub fn may_count(terms: &Terms, scope: Scope, anywhere: &[Defaults]) -> bool {
+pub fn may_count(terms: &Concurrency, scope: Scope, anywhere: &[Defaults]) -> bool {
     let mut scopes = anywhere.iter().map(|defaults| defaults.scope).chain([None]);
     scopes.any(|default_scope| {
         anywhere

@@ -8,20 +8,20 @@ use once_cell::race::OnceBox;
 use super::MODULE;
 use super::client::Client;
 use super::rules::Placed;
+use super::zones::Zone;
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::OnClear;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
+use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
-use crate::limit::key::{CountId, Secret};
+use crate::limit::key::Secret;
 use crate::limit::rule::{Defaults, Level, Scope};
 use crate::limit::syntax::Who;
 use crate::report::message::Id;
 use crate::report::refusal::Verdict;
-use crate::store::{
-    Acquired, Counter, Holder, Identity, Keyed, LeaseIndex, Ledger, RecordIndex, Segment,
-};
+use crate::store::{Acquired, Counter, Fate, Holder, Identity, Keyed, LeaseIndex, Segment};
 
 /// Some rule exists, so the hooks have work.
 pub const ANY_RULE: u32 = 1;
@@ -37,6 +37,9 @@ pub const SERVER_RULE: u32 = 32;
 
 /// Some rule is about connections.
 pub const CONNECTION_RULE: u32 = 64;
+
+/// Some rule outside sections is about keys.
+pub const SERVER_KEY_RULE: u32 = 128;
 
 /// What one generation of the server has decided at its start.
 pub struct Runtime {
@@ -56,6 +59,8 @@ pub struct Runtime {
     pub generation: u32,
     /// What some place says for rules that do not say.
     pub defaults: &'static [Defaults],
+    /// The zones that were declared.
+    pub zones: &'static [&'static Zone<'static>],
     /// The main server.
     pub main: Server<'static>,
 }
@@ -164,6 +169,12 @@ impl Running {
             != 0
     }
 
+    /// Whether some rule outside sections is about keys, which are known after the walk.
+    #[inline]
+    pub fn has_server_keys(self) -> bool {
+        self.flags() & SERVER_KEY_RULE != 0
+    }
+
     /// Whether some rule of this level counts requests beyond its own place.
     #[inline]
     pub fn counts_wide(self, level: Level) -> bool {
@@ -183,7 +194,7 @@ impl Running {
     }
 
     /// The key of the digests.
-    fn secret(self) -> Secret {
+    pub fn secret(self) -> Secret {
         self.runtime.segment.secret()
     }
 
@@ -201,7 +212,13 @@ impl Running {
         })
     }
 
-    /// Takes a place in a count for the client; none where it cannot be counted now.
+    /// Now, by the clock of rates.
+    #[inline]
+    pub fn nanos(self) -> u64 {
+        state::nanoseconds_up()
+    }
+
+    /// Takes a place in a count for a key; none where it cannot be counted now.
     /// `Err` is the count that it would have been. `now` as for [`Holder::acquire`].
     ///
     /// Looks twice before it refuses: a client that has read its last answer to the end
@@ -209,17 +226,11 @@ impl Running {
     #[inline]
     pub fn take_place(
         self,
-        client: &Client,
-        count: CountId,
+        key: &Keyed<'_>,
         limit: Option<u16>,
         now: u32,
     ) -> Result<Option<LeaseIndex>, u32> {
-        let key = Keyed {
-            digest: client.digest.within(count),
-            count,
-            client: client.key,
-        };
-        let acquire = || match self.child.holder.acquire(&key, limit, now) {
+        let acquire = || match self.child.holder.acquire(key, limit, now) {
             Acquired::Held(lease) => Ok(Some(lease.keep())),
             Acquired::Untracked => Ok(None),
             Acquired::Refused { count } => Err(count + 1),
@@ -230,21 +241,22 @@ impl Running {
         })
     }
 
-    /// Notes something in the rule's own counters, if it has some.
+    /// Counts in the rule's own counters, if it has some, what became of a request.
     #[inline]
-    pub fn record(self, rule: &Placed<'_>, note: fn(&Ledger, RecordIndex)) {
+    pub fn count(self, rule: &Placed<'_>, fate: Fate) {
         if let Some(index) = rule.record.get() {
-            note(&self.runtime.segment.ledger(), index);
+            self.runtime.segment.ledger().count(index, fate);
         }
     }
 
     /// Counts what the rule made of one that was over its number.
-    pub fn record_refusal(self, rule: &Placed<'_>, verdict: Verdict) {
-        self.record(
+    pub fn count_refusal(self, rule: &Placed<'_>, verdict: Verdict) {
+        self.count(
             rule,
             match verdict {
-                Verdict::Refused => Ledger::refused,
-                Verdict::RefusedDryRun => Ledger::refused_dry_run,
+                Verdict::Refused => Fate::Refused,
+                Verdict::RefusedDryRun => Fate::RefusedDryRun,
+                Verdict::DelayedDryRun => Fate::DelayedDryRun,
             },
         );
     }
@@ -253,7 +265,7 @@ impl Running {
 /// The bit that says: some rule of this level counts requests over this scope.
 pub const fn flag(level: Level, scope: Scope) -> u32 {
     match (level, scope) {
-        (_, Scope::Location) => 0,
+        (_, Scope::Location | Scope::Zone) => 0,
         (Level::Server, Scope::Server) => 2,
         (Level::Server, Scope::Vhost) => 4,
         (Level::Directory, Scope::Server) => 8,

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
+use std::time::Duration;
 
 use super::MODULE;
-use super::meta::Meta;
+use super::meta::{Kind, Meta};
 use super::running::Running;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
@@ -12,8 +13,9 @@ use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
 use crate::report::json;
 use crate::report::message::Id;
-use crate::report::snapshot::{CountRow, Keys, Leases, Pool, Reaped, RuleRow, Snapshot};
-use crate::store::{self, RuleRecord};
+use crate::report::printable::printable;
+use crate::report::snapshot::{CountRow, FrozenRow, Keys, Leases, Pool, Reaped, RuleRow, Snapshot};
+use crate::store::{self, Fate, KeyName, RuleRecord};
 use crate::sys;
 
 /// The name in `SetHandler`.
@@ -48,7 +50,7 @@ pub fn serve(running: Running, request: Request<'_>) -> c_int {
 
 /// What there is to see now.
 pub fn snapshot(running: Running) -> Snapshot {
-    let reading = store::read(&running.runtime.segment);
+    let reading = store::read(&running.runtime.segment, running.nanos());
     let (busy, idle) = running.child.scoreboard.pool();
     let names: HashMap<u64, &RuleRecord> =
         reading.rules.iter().map(|rule| (rule.id, rule)).collect();
@@ -57,28 +59,24 @@ pub fn snapshot(running: Running) -> Snapshot {
         CountRow {
             rule: record.map_or_else(|| String::from("?"), |record| record.name.clone()),
             vhost: record.and_then(|record| record.vhost.clone()),
-            key: key(count.client, running.runtime.prefix),
+            key: key(&count.name, running.runtime.prefix),
             count: count.value.into(),
+        }
+    });
+    let frozen = reading.frozen.iter().map(|frozen| {
+        let record = names.get(&frozen.count.0);
+        FrozenRow {
+            rule: record.map_or_else(|| String::from("?"), |record| record.name.clone()),
+            vhost: record.and_then(|record| record.vhost.clone()),
+            key: key(&frozen.name, running.runtime.prefix),
+            seconds_left: frozen.left.as_millis().div_ceil(1000) as u64,
         }
     });
     let current = reading
         .rules
         .iter()
         .filter(|rule| rule.generation == running.runtime.generation);
-    let rules = current.filter_map(|rule| {
-        let Meta { limit, meaning } = Meta::unpack(rule.meta)?;
-        Some(RuleRow {
-            rule: rule.name.clone(),
-            vhost: rule.vhost.clone(),
-            limit: limit.into(),
-            scope: meaning.scope.word().into(),
-            count: meaning.count.word().into(),
-            busy: meaning.busy,
-            passed: rule.passed,
-            refused: rule.refused,
-            refused_dry_run: rule.refused_dry_run,
-        })
-    });
+    let rules = current.filter_map(row_of);
     Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         httpd: state::description().into(),
@@ -88,6 +86,7 @@ pub fn snapshot(running: Running) -> Snapshot {
         },
         rules: rules.collect(),
         counts: counts.collect(),
+        frozen: frozen.collect(),
         leases: Leases {
             capacity: reading.leases.capacity,
             pending: reading.leases.pending,
@@ -99,6 +98,8 @@ pub fn snapshot(running: Running) -> Snapshot {
             capacity: reading.keys.capacity,
             used: reading.keys.used,
             held: reading.keys.held,
+            rated: reading.keys.rated,
+            frozen: reading.frozen.len() as u64,
         },
         evictions: reading.evictions,
         untracked: reading.untracked,
@@ -116,12 +117,67 @@ pub fn snapshot(running: Running) -> Snapshot {
     }
 }
 
-/// A key as people write it: an address, or the network that an IPv6 key is.
-fn key(client: Address, prefix: Prefix) -> String {
-    match (client.is_v4(), prefix) {
-        (true, Prefix { v4: 32, .. }) | (false, Prefix { v6: 128, .. }) => client.to_string(),
-        (true, Prefix { v4, .. }) => format!("{client}/{v4}"),
-        (false, Prefix { v6, .. }) => format!("{client}/{v6}"),
+/// What a rule's record says; None for a count that is no single rule's.
+fn row_of(record: &RuleRecord) -> Option<RuleRow> {
+    let of_all = RuleRow {
+        rule: record.name.clone(),
+        vhost: record.vhost.clone(),
+        passed: record.count(Fate::Passed),
+        refused: record.count(Fate::Refused),
+        refused_dry_run: record.count(Fate::RefusedDryRun),
+        delayed: record.count(Fate::Delayed),
+        delayed_dry_run: record.count(Fate::DelayedDryRun),
+        ..RuleRow::default()
+    };
+    let millis = |time: Duration| time.as_millis() as u64;
+    Some(match Meta::unpack(record.meta)? {
+        Meta::Places { limit, meaning } => RuleRow {
+            limit: limit.into(),
+            scope: meaning.scope.word().into(),
+            count: meaning.count.word().into(),
+            busy: meaning.busy,
+            ..of_all
+        },
+        Meta::Rate(rate) => {
+            let (count, burst, freeze) = match rate.kind {
+                Kind::Bucket { burst } => ("rate", Some(burst), None),
+                Kind::Window { freeze } => ("hits", None, freeze),
+            };
+            RuleRow {
+                limit: rate.number.into(),
+                scope: rate.scope.word().into(),
+                count: count.into(),
+                period_milliseconds: Some(millis(rate.period)),
+                burst,
+                freeze_milliseconds: freeze.map(millis),
+                ..of_all
+            }
+        }
+    })
+}
+
+/// A key as people write it: an address, the network that one is, or a text.
+fn key(name: &KeyName, prefix: Prefix) -> String {
+    match name {
+        KeyName::Client(client) => match client.is_v4() {
+            true => network(*client, prefix.v4),
+            false => network(*client, prefix.v6),
+        },
+        KeyName::Network(client, length) => network(*client, *length),
+        KeyName::Text(bytes, is_cut) => {
+            let end = if *is_cut { "..." } else { "" };
+            printable(&String::from_utf8_lossy(bytes)) + end
+        }
+        KeyName::Hidden(digest) => format!("digest:{digest:016x}"),
+    }
+}
+
+/// A network; one of a whole address is the address.
+fn network(address: Address, length: u8) -> String {
+    let whole = if address.is_v4() { 32 } else { 128 };
+    match length == whole {
+        true => address.to_string(),
+        false => format!("{address}/{length}"),
     }
 }
 
@@ -130,12 +186,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_written_as_networks_where_they_are_some() {
-        assert_eq!(
-            key(Address::from_v4([127, 0, 0, 2]), Prefix::default()),
-            "127.0.0.2"
-        );
-        let network = Address::from_v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(key(network, Prefix::default()), "2001:db8:0:1::/64");
+    fn keys_are_written_as_people_write_them() {
+        let v4 = Address::from_v4([127, 0, 0, 2]);
+        let v6 = Address::from_v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for (name, written) in [
+            (KeyName::Client(v4), "127.0.0.2"),
+            (KeyName::Client(v6), "2001:db8:0:1::/64"),
+            (KeyName::Network(v4, 16), "127.0.0.2/16"),
+            (KeyName::Network(v6, 128), "2001:db8:0:1::"),
+            (KeyName::Text(b"a b".to_vec(), false), "a b"),
+            (KeyName::Text(b"a\n".to_vec(), true), "a%0A..."),
+            (KeyName::Hidden(0xab), "digest:00000000000000ab"),
+        ] {
+            assert_eq!(key(&name, Prefix::default()), written);
+        }
     }
 }

@@ -4,13 +4,17 @@
 //! stream of HTTP/2 are given back when its last byte has gone out, on another thread.
 
 use std::cell::Cell;
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
+use super::charges::Charges;
 use super::client::{self, Client};
 use super::config::Level;
 use super::running::Running;
 use super::streams::Guard;
 use super::visitor::Visitor;
+use super::zones::Key;
+use crate::httpd::first_output::AwaitStatus;
 use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
 use crate::limit::key::{CountId, Digest};
@@ -52,8 +56,14 @@ pub struct Trip<'r> {
     pub next_stream: Cell<*const Trip<'static>>,
     asked: List<'r, (CountId, bool), 4>,
     places: List<'r, Place, 4>,
+    /// What it was charged at rates.
+    pub charges: Charges<'r>,
     /// The directory level whose rules were all asked last.
     pub seen: Cell<*const Level<'r>>,
+    /// Whether a rule waits for its key, which was empty.
+    pub postponed: Cell<bool>,
+    /// Whether the server's rules about keys were asked.
+    pub keys_asked: Cell<bool>,
     /// Whether one of our rules refused the request.
     pub refused: Cell<bool>,
     /// Whether a dry run would have refused it.
@@ -64,7 +74,8 @@ pub struct Trip<'r> {
     pub least_room: Cell<u32>,
     /// The request before on the same connection, while it has not ended.
     pub earlier: Cell<*const Trip<'static>>,
-    started: u32,
+    /// When it began, in seconds of the wall clock: who is stalest goes by it, nothing else.
+    pub started: u32,
 }
 
 impl<'r> Trip<'r> {
@@ -107,7 +118,10 @@ impl<'r> Trip<'r> {
             next_stream: Cell::new(ptr::null()),
             asked: List::new(pool),
             places: List::new(pool),
+            charges: Charges::new(pool),
             seen: Cell::new(ptr::null()),
+            postponed: Cell::new(false),
+            keys_asked: Cell::new(false),
             refused: Cell::new(false),
             marked: Cell::new(false),
             exempt: Cell::new(false),
@@ -166,8 +180,8 @@ impl<'r> Trip<'r> {
     }
 
     /// The count that would stand if this request were admitted, by loads only.
-    pub fn count_with_this(&self, count: CountId) -> u32 {
-        let digest = self.client.digest.within(count);
+    pub fn count_with_this(&self, key: &Key<'_>, count: CountId) -> u32 {
+        let digest = key.digest.within(count);
         let of_this = |place: Place| place.digest == digest;
         let counted = self
             .chain()
@@ -200,11 +214,12 @@ impl<'r> Trip<'r> {
     /// request: enforced, it would not have been there.
     pub fn take_place(
         &self,
+        key: &Key<'_>,
         count: CountId,
         limit: Option<u16>,
         outlives_mark: bool,
     ) -> Result<(), u32> {
-        let digest = self.client.digest.within(count);
+        let digest = key.digest.within(count);
         let of_this = |place: &Place| place.digest == digest;
         let kept = self.with_places(|places| places.iter().find(of_this));
         if kept.is_some_and(|kept| kept.suffices(limit)) {
@@ -218,27 +233,26 @@ impl<'r> Trip<'r> {
                 self.running.child.holder.release(place.lease);
             }
         }
-        let taken = self.acquire(digest, count, limit, outlives_mark);
+        let taken = self.acquire(key, count, limit, outlives_mark);
         if taken.is_err() && kept.is_some() {
             // A refused include must not take the page's own place away.
-            let _ = self.acquire(digest, count, None, outlives_mark);
+            let _ = self.acquire(key, count, None, outlives_mark);
         }
         taken
     }
 
     fn acquire(
         &self,
-        digest: Digest,
+        key: &Key<'_>,
         count: CountId,
         limit: Option<u16>,
         outlives_mark: bool,
     ) -> Result<(), u32> {
-        let taken = self
-            .running
-            .take_place(&self.client, count, limit, self.started)?;
+        let key = key.within(count);
+        let taken = self.running.take_place(&key, limit, self.started)?;
         if let Some(lease) = taken {
             let place = Place {
-                digest,
+                digest: key.digest,
                 limit,
                 lease,
                 outlives_mark,
@@ -255,6 +269,7 @@ impl<'r> Trip<'r> {
         while let Some(place) = self.with_places(|places| places.take(is_short)) {
             self.running.child.holder.release(place.lease);
         }
+        self.charges.refund_marked(self.running);
         if !self.running.runtime.enforces
             && let Some(visitor) = self.visitor
         {
@@ -282,6 +297,19 @@ impl<'r> Trip<'r> {
         while let Some(place) = self.places.pop() {
             self.running.child.holder.release(place.lease);
         }
+    }
+}
+
+impl AwaitStatus for Trip<'_> {
+    const NAME: &'static CStr = c"LIMITIPCONN_STATUS";
+
+    fn has_status(&self, status: c_int) {
+        let status = u16::try_from(status).unwrap_or(0);
+        self.charges.has_status(self.running, self.started, status);
+    }
+
+    fn on_fault(text: &str) {
+        super::running::fault(text);
     }
 }
 

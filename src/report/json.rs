@@ -29,6 +29,7 @@ mod tests {
                 passed: 12,
                 refused: 1,
                 refused_dry_run: 2,
+                ..RuleRow::default()
             }],
             counts: vec![CountRow {
                 rule: "MaxConnPerIP@/hoge".into(),
@@ -45,6 +46,7 @@ mod tests {
                 capacity: 65536,
                 used: 1,
                 held: 1,
+                ..Keys::default()
             },
             exempt: 8,
             log_lines_left_out: 9,
@@ -64,11 +66,13 @@ mod tests {
         let expected = concat!(
             r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","pool":{"busy":2,"idle":8},"#,
             r#""rules":[{"rule":"MaxConnPerIP@/hoge","vhost":null,"limit":3,"scope":"location","#,
-            r#""count":"requests","busy":90,"passed":12,"refused":1,"refused_dry_run":2}],"#,
+            r#""count":"requests","busy":90,"period_milliseconds":null,"burst":null,"#,
+            r#""freeze_milliseconds":null,"passed":12,"refused":1,"refused_dry_run":2,"#,
+            r#""delayed":0,"delayed_dry_run":0}],"#,
             r#""counts":[{"rule":"MaxConnPerIP@/hoge","vhost":"localhost:8080","key":"127.0.0.2","#,
-            r#""count":3}],"#,
+            r#""count":3}],"frozen":[],"#,
             r#""leases":{"capacity":65536,"pending":0,"held":3,"releasing":0,"released":0},"#,
-            r#""keys":{"capacity":65536,"used":1,"held":1},"#,
+            r#""keys":{"capacity":65536,"used":1,"held":1,"rated":0,"frozen":0},"#,
             r#""evictions":0,"untracked":0,"exempt":8,"log_lines_left_out":9,"audits":10,"#,
             r#""audit_mismatches":0,"faults":0,"#,
             r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7}}"#,

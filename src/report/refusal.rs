@@ -20,15 +20,32 @@ pub enum Verdict {
     Refused,
     /// It was let in, because rules only show here what they would do.
     RefusedDryRun,
+    /// It was let in at once, though it would have had to wait for its turn.
+    DelayedDryRun,
 }
 
-/// A refusal by a concurrency rule; its [`Display`] is the line of message 101.
+/// What there are too many of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Connections, or requests in flight, of an address.
+    Host,
+    /// Requests in flight of a key.
+    Key,
+    /// Requests in a time.
+    Requests,
+    /// There were too many requests, and for so many seconds still there is to be none.
+    Frozen(u32),
+}
+
+/// A refusal; its [`Display`] is the line of message 101.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
     /// The client, in full and not cut to its key.
     pub client: Address,
     /// What became of it.
     pub verdict: Verdict,
+    /// What there are too many of.
+    pub cause: Cause,
     /// How many it would have had with this request or connection.
     pub count: u32,
     /// How many it may have.
@@ -60,6 +77,7 @@ impl Display for Verdict {
         f.write_str(match self {
             Verdict::Refused => "refused",
             Verdict::RefusedDryRun => "would be refused (dry run)",
+            Verdict::DelayedDryRun => "would be delayed (dry run)",
         })
     }
 }
@@ -68,14 +86,19 @@ impl Display for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: client {} {}: too many connections from this host: {}/{}, rule {}",
+            "{}: client {} {}: ",
             Id::Refused,
             self.client,
             self.verdict,
-            self.count,
-            self.limit,
-            Encoded::name(self.rule),
         )?;
+        let (count, limit) = (self.count, self.limit);
+        match self.cause {
+            Cause::Host => write!(f, "too many connections from this host: {count}/{limit}")?,
+            Cause::Key => write!(f, "too many connections for this key: {count}/{limit}")?,
+            Cause::Requests => write!(f, "too many requests: {count}/{limit}")?,
+            Cause::Frozen(seconds) => write!(f, "frozen for {seconds}s")?,
+        }
+        write!(f, ", rule {}", Encoded::name(self.rule))?;
         if let Some(asked) = &self.asked {
             write!(f, ", {asked}")?;
         }
@@ -126,6 +149,7 @@ mod tests {
         Refusal {
             client: Address::from_v4([127, 0, 0, 2]),
             verdict: Verdict::Refused,
+            cause: Cause::Host,
             count: 4,
             limit: 3,
             rule,
@@ -159,6 +183,27 @@ mod tests {
              too many connections from this host: 4/3, \
              rule MaxConnPerIP@/hoge, vhost localhost:8080, uri \"/hoge/x\""
         );
+    }
+
+    #[test]
+    fn the_line_says_what_there_are_too_many_of() {
+        let line = |cause| {
+            let refusal = Refusal {
+                cause,
+                ..of("r", "v", b"/")
+            };
+            refusal.to_string()
+        };
+        for (cause, said) in [
+            (
+                Cause::Key,
+                "refused: too many connections for this key: 4/3, rule r,",
+            ),
+            (Cause::Requests, "refused: too many requests: 4/3, rule r,"),
+            (Cause::Frozen(7), "refused: frozen for 7s, rule r,"),
+        ] {
+            assert!(line(cause).contains(said), "{}", line(cause));
+        }
     }
 
     #[test]

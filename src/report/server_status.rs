@@ -6,9 +6,11 @@
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
+use std::time::Duration;
 
 use super::printable::printable;
-use super::snapshot::{CountRow, Snapshot};
+use super::snapshot::{CountRow, RuleRow, Snapshot};
+use crate::limit::rate::Rate;
 
 /// How many of those who hold most are shown.
 const HOLDERS: usize = 10;
@@ -42,6 +44,7 @@ fn totals(snapshot: &Snapshot) -> Vec<Total> {
             "IPLimitKeysCapacity",
             snapshot.keys.capacity,
         ),
+        ("Keys frozen", "IPLimitKeysFrozen", snapshot.keys.frozen),
         ("Places held", "IPLimitPlacesHeld", snapshot.leases.held),
         ("Evictions", "IPLimitEvictions", snapshot.evictions),
         ("Untracked", "IPLimitUntracked", snapshot.untracked),
@@ -69,7 +72,8 @@ pub fn auto(snapshot: &Snapshot) -> String {
         let _ = writeln!(
             text,
             "IPLimitTop{at}: {} {} {vhost} {rule}",
-            row.count, row.key
+            row.count,
+            printable(&row.key).replace(' ', "%20")
         );
     }
     text
@@ -88,7 +92,7 @@ pub fn html(snapshot: &Snapshot, with_tables: bool) -> String {
         [
             row.rule.clone(),
             vhost(&row.vhost).to_owned(),
-            row.limit.to_string(),
+            limit(row),
             row.scope.clone(),
             row.count.clone(),
             row.passed.to_string(),
@@ -122,6 +126,18 @@ pub fn html(snapshot: &Snapshot, with_tables: bool) -> String {
         with_tables,
     );
     text
+}
+
+/// A rule's number, and the period that it is for.
+fn limit(row: &RuleRow) -> String {
+    match row.period_milliseconds {
+        None => row.limit.to_string(),
+        Some(millis) => Rate {
+            number: row.limit as u32,
+            period: Duration::from_millis(millis),
+        }
+        .to_string(),
+    }
 }
 
 fn write_rows<const N: usize>(
@@ -233,6 +249,8 @@ mod tests {
                 capacity: 65536,
                 used: 7,
                 held: 2,
+                rated: 3,
+                frozen: 1,
             },
             evictions: 6,
             untracked: 8,
@@ -251,6 +269,7 @@ IPLimitRefusedDryRun: 0
 IPLimitExempt: 0
 IPLimitKeysUsed: 7
 IPLimitKeysCapacity: 65536
+IPLimitKeysFrozen: 1
 IPLimitPlacesHeld: 5
 IPLimitEvictions: 6
 IPLimitUntracked: 8
@@ -276,6 +295,7 @@ IPLimitTop2: 2 127.0.0.3 site.example:80 MaxConnPerIP@/hoge
 <dt>Exempt: 0</dt>
 <dt>Keys used: 7</dt>
 <dt>Keys there is room for: 65536</dt>
+<dt>Keys frozen: 1</dt>
 <dt>Places held: 5</dt>
 <dt>Evictions: 6</dt>
 <dt>Untracked: 8</dt>

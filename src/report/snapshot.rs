@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub rules: Vec<RuleRow>,
     /// Every count of requests that is above 0.
     pub counts: Vec<CountRow>,
+    /// Every key that is frozen.
+    pub frozen: Vec<FrozenRow>,
     /// The leases: one for each place that a request holds.
     pub leases: Leases,
     /// The cells of the table: one for each client and count.
@@ -59,20 +61,31 @@ pub struct RuleRow {
     pub rule: String,
     /// `name:port` of the virtual host that says it; none for the main server.
     pub vhost: Option<String>,
-    /// How many a client may have, 0..=65535; 0 is no limit.
+    /// How many there may be: at a time 0..=65535, where 0 is no limit; or in a period.
     pub limit: u64,
-    /// `server`, `vhost` or `location`.
+    /// `server`, `vhost`, `location` or `zone`.
     pub scope: String,
-    /// `workers` or `requests`.
+    /// `workers`, `requests` or `connections`; `rate` or `hits` where it is in a period.
     pub count: String,
     /// From how many percent of busy workers on it refuses, 1..=100; none: always.
     pub busy: Option<u8>,
+    /// The period of a rate in milliseconds; none for what is counted at a time.
+    pub period_milliseconds: Option<u64>,
+    /// How many may come at once from a full bucket; none but for a `rate`.
+    pub burst: Option<u32>,
+    /// How long one hit too many freezes its key, in milliseconds; none: until its window
+    /// ends.
+    pub freeze_milliseconds: Option<u64>,
     /// Requests that it let through, since start.
     pub passed: u64,
     /// Requests that it refused, since start.
     pub refused: u64,
     /// Requests that it would have refused, were it not a dry run, since start.
     pub refused_dry_run: u64,
+    /// Requests that waited for their turn, since start.
+    pub delayed: u64,
+    /// Requests that would have waited, were it not a dry run, since start.
+    pub delayed_dry_run: u64,
 }
 
 /// One client's requests in flight in one count.
@@ -83,10 +96,24 @@ pub struct CountRow {
     pub rule: String,
     /// `name:port` of the virtual host that it belongs to, if to one.
     pub vhost: Option<String>,
-    /// The client: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`.
+    /// The key: an IPv4 address, an IPv6 network as `2001:db8:0:1::/64`, or what a zone
+    /// makes of a request; of a secret one a part of its digest.
     pub key: String,
     /// Requests in flight, 1..=131071.
     pub count: u64,
+}
+
+/// One key that is frozen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FrozenRow {
+    /// The rule's name.
+    pub rule: String,
+    /// `name:port` of the virtual host that it belongs to, if to one.
+    pub vhost: Option<String>,
+    /// The key, as in [`CountRow`].
+    pub key: String,
+    /// For how long still, in whole seconds, rounded up.
+    pub seconds_left: u64,
 }
 
 /// The leases by state, now.
@@ -113,6 +140,10 @@ pub struct Keys {
     pub used: u64,
     /// Those with a count above 0: they are never evicted.
     pub held: u64,
+    /// Those that are known to a rate: their bucket is not full, or their window open.
+    pub rated: u64,
+    /// Those that are frozen: they are never evicted.
+    pub frozen: u64,
 }
 
 /// Leases of dead children, by the state in which they were found.

@@ -8,9 +8,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::label::{KeyName, Label};
 use super::step;
 use super::table::Keyed;
-use crate::limit::address::Address;
 use crate::limit::key::CountId;
 
 const NONCE_BITS: u32 = 24;
@@ -83,6 +83,14 @@ impl State {
     }
 }
 
+/// A cell and its label, as read.
+pub struct Entry {
+    pub state: State,
+    pub count: CountId,
+    pub rate: u64,
+    pub name: KeyName,
+}
+
 /// A cell of the table; one cache line.
 #[repr(C, align(64))]
 pub struct Cell {
@@ -93,10 +101,9 @@ pub struct Cell {
     /// When a place was last taken or given back, in seconds: who goes first
     /// when room is needed. Plain stores, in any order: only a hint.
     pub seen: AtomicU64,
+    /// What is known of the key's rate; 0 in a cell that counts places.
+    pub rate: AtomicU64,
     count: AtomicU64,
-    client: [AtomicU64; 2],
-    /// Room for the rates of this key.
-    _rates: [AtomicU64; 2],
 }
 
 impl Cell {
@@ -138,22 +145,21 @@ impl Cell {
         }
     }
 
-    /// Writes who this cell is about; only under the insert lock, while dead.
-    pub fn label(&self, key: &Keyed, now: u32) {
-        // Release: whoever reads one of these words also sees that the state
-        // before is gone, and reads again.
-        let [high, low] = key.client.words();
+    /// Writes what this cell is about; only under the insert lock, while dead.
+    pub fn become_of(&self, key: &Keyed<'_>, label: &Label, rate: u64, now: u32) {
+        // Release, here and in the label: whoever reads one of these words also sees that
+        // the state before is gone, and reads again.
         self.tag.store(key.digest.tag, Release);
         step();
         self.count.store(key.count.0, Release);
-        self.client[0].store(high, Release);
-        self.client[1].store(low, Release);
+        label.write(key.name);
+        self.rate.store(rate, Release);
         self.seen.store(u64::from(now), Relaxed);
         step();
     }
 
-    /// State and label of one moment; none for a cell without a key.
-    pub fn read(&self) -> Option<(State, CountId, Address)> {
+    /// All of one moment; none for a cell without a key.
+    pub fn read(&self, label: &Label) -> Option<Entry> {
         loop {
             let state = State(self.state.load(Acquire));
             if state.dead() || self.tag.load(Acquire) == 0 {
@@ -162,11 +168,16 @@ impl Cell {
             step();
             let count = CountId(self.count.load(Acquire));
             step();
-            let client = Address::from_words(self.client.each_ref().map(|half| half.load(Acquire)));
+            let (rate, name) = (self.rate.load(Acquire), label.read());
             step();
             // The loads above are Acquire, so this one comes last.
             if self.state.load(Relaxed) == state.0 {
-                return Some((state, count, client));
+                return Some(Entry {
+                    state,
+                    count,
+                    rate,
+                    name,
+                });
             }
         }
     }

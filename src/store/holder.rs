@@ -18,7 +18,7 @@ use super::layout::CHUNK;
 use super::lease::LeaseIndex;
 use super::segment::Segment;
 use super::step;
-use super::table::{Found, Keyed, Table};
+use super::table::{Found, Keyed, Table, When};
 use crate::limit::key::Digest;
 
 /// How long an insert waits for another one.
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The leases of this process.
 pub struct Holder {
-    table: Table,
+    pub(super) table: Table,
     /// Who owns each chunk, in the segment.
     owners: &'static [AtomicU32],
     /// Free leases of each chunk, a bit each; 0 for chunks of others.
@@ -41,7 +41,10 @@ pub struct Holder {
     spare: AtomicU32,
     /// The time of the latest acquire, for releases, which have no clock.
     now: AtomicU32,
-    patience: Duration,
+    pub(super) patience: Duration,
+    /// Nanoseconds of a clock that never goes back, the same in all processes: it tells
+    /// which rates are over, where room is needed.
+    clock: fn() -> u64,
 }
 
 /// What became of a request for a place.
@@ -68,8 +71,9 @@ pub struct Lease<'h> {
 
 impl Holder {
     /// The holder of a process that has none yet. `pid` must be the one that the
-    /// parent will reap, and not 0.
-    pub fn new(segment: &Segment, pid: u32) -> Holder {
+    /// parent will reap, and not 0; `clock` gives nanoseconds that never go back, the same
+    /// in all processes.
+    pub fn new(segment: &Segment, pid: u32, clock: fn() -> u64) -> Holder {
         let owners = segment.owners;
         Holder {
             table: segment.table,
@@ -82,6 +86,7 @@ impl Holder {
             spare: AtomicU32::new(0),
             now: AtomicU32::new(0),
             patience: PATIENCE,
+            clock,
         }
     }
 
@@ -99,7 +104,7 @@ impl Holder {
     /// release between them admit exactly L, whatever the processes do. A new key
     /// may wait for an insert lock, up to 5 ms: not for signal handlers.
     #[inline]
-    pub fn acquire(&self, key: &Keyed, limit: Option<u16>, now: u32) -> Acquired<'_> {
+    pub fn acquire(&self, key: &Keyed<'_>, limit: Option<u16>, now: u32) -> Acquired<'_> {
         let cap = limit.map_or(MAX_COUNT, u32::from);
         if self.now.load(Relaxed) != now {
             self.now.store(now, Relaxed);
@@ -111,7 +116,7 @@ impl Holder {
     }
 
     #[inline(never)]
-    fn acquire_anywhere(&self, key: &Keyed, cap: u32) -> Acquired<'_> {
+    fn acquire_anywhere(&self, key: &Keyed<'_>, cap: u32) -> Acquired<'_> {
         match self.table.find(key.digest) {
             Some(found) => self.acquire_in(found, key, cap),
             None => self.acquire_new(key, cap),
@@ -120,7 +125,7 @@ impl Holder {
 
     /// Takes a place in a cell that is the key's.
     #[inline]
-    fn acquire_in(&self, found: Found, key: &Keyed, cap: u32) -> Acquired<'_> {
+    fn acquire_in(&self, found: Found, key: &Keyed<'_>, cap: u32) -> Acquired<'_> {
         // A refusal by looking alone: it costs no lease.
         if found.state.count() >= cap {
             return self.refused(cap, found.state.count());
@@ -147,15 +152,15 @@ impl Holder {
 
     /// Takes a place for a key that has no cell.
     #[cold]
-    fn acquire_new(&self, key: &Keyed, cap: u32) -> Acquired<'_> {
+    fn acquire_new(&self, key: &Keyed<'_>, cap: u32) -> Acquired<'_> {
         if cap == 0 {
             return self.refused(cap, 0);
         }
         let Some(lease) = self.take() else {
             return self.untracked();
         };
-        let now = self.now.load(Relaxed);
-        match self.table.insert_up(key, cap, lease, now, self.patience) {
+        let when = self.when(self.now.load(Relaxed));
+        match self.table.insert_up(key, cap, lease, when, self.patience) {
             Up::Held => self.held(lease),
             Up::Full(count) => {
                 self.give(lease);
@@ -166,6 +171,13 @@ impl Holder {
                 self.give(lease);
                 self.untracked()
             }
+        }
+    }
+
+    pub(super) fn when(&self, seconds: u32) -> When {
+        When {
+            seconds,
+            nanos: (self.clock)(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::cell::{Cell, MAX_CELLS, MAX_LEASES};
 use super::flood;
 use super::header::Header;
 use super::identity::Seat;
+use super::label::Label;
 use super::ledger::Record;
 use super::lock::Lock;
 
@@ -25,7 +26,7 @@ pub const TAGS: usize = 8;
 pub const LINE: usize = 8;
 
 /// Raised whenever a word of the segment changes its meaning.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 /// A cache line in bytes: no two regions share one.
 const ALIGN: u64 = 64;
 
@@ -65,6 +66,7 @@ pub struct Layout {
     pub size: Size,
     pub locks: Region,
     pub cells: Region,
+    pub labels: Region,
     pub owners: Region,
     pub words: Region,
     pub tags: Region,
@@ -114,6 +116,7 @@ impl Layout {
         let slots = size.slots as usize;
         let locks = array!(Lock, keys.div_ceil(STRIPE));
         let cells = array!(Cell, keys);
+        let labels = array!(Label, keys);
         let owners = array!(AtomicU32, leases / CHUNK);
         let words = array!(AtomicU64, leases);
         let tags = array!(AtomicU64, slots.div_ceil(TAGS * LINE) * LINE);
@@ -128,6 +131,7 @@ impl Layout {
             size,
             locks,
             cells,
+            labels,
             owners,
             words,
             tags,

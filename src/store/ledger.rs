@@ -13,6 +13,8 @@ use super::step;
 pub const NAME: usize = 160;
 /// Bytes of a virtual host that are kept.
 pub const VHOST: usize = 64;
+/// Words in which a caller packs what a rule says.
+pub const META: usize = 3;
 /// How far from its place a record may lie: bounds what a lookup costs.
 const REACH: u32 = 64;
 
@@ -21,10 +23,9 @@ const REACH: u32 = 64;
 pub struct Record {
     /// 0 while free.
     id: AtomicU64,
-    meta: AtomicU64,
-    passed: AtomicU64,
-    refused: AtomicU64,
-    refused_dry_run: AtomicU64,
+    meta: [AtomicU64; META],
+    /// By [`Fate`].
+    counters: [AtomicU64; FATES],
     generation: AtomicU32,
     /// 1 once the texts are whole.
     ready: AtomicU32,
@@ -33,6 +34,24 @@ pub struct Record {
     name: [AtomicU64; NAME / 8],
     vhost: [AtomicU64; VHOST / 8],
 }
+
+/// What became of a request that a rule was asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// Let through, at once or after its turn had come.
+    Passed,
+    /// Refused.
+    Refused,
+    /// It would have been refused, were it not a dry run.
+    RefusedDryRun,
+    /// It had to wait for its turn.
+    Delayed,
+    /// It would have had to wait, were it not a dry run.
+    DelayedDryRun,
+}
+
+/// One more than the last.
+const FATES: usize = Fate::DelayedDryRun as usize + 1;
 
 /// The number of a record, good for as long as the segment lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,17 +64,13 @@ pub struct RuleRecord {
     /// The rule's id.
     pub id: u64,
     /// What the last caller packed.
-    pub meta: u64,
+    pub meta: [u64; META],
     /// Its name, cut at 160 bytes.
     pub name: String,
     /// Its virtual host, cut at 64 bytes.
     pub vhost: Option<String>,
-    /// Requests that it let through.
-    pub passed: u64,
-    /// Requests that it refused.
-    pub refused: u64,
-    /// Requests that it would have refused, were it not a dry run.
-    pub refused_dry_run: u64,
+    /// How many requests met each fate.
+    counters: [u64; FATES],
     /// What the last [`Ledger::touch`] said.
     pub generation: u32,
 }
@@ -77,7 +92,7 @@ impl Ledger {
     pub fn register(
         &self,
         id: u64,
-        meta: u64,
+        meta: [u64; META],
         name: &str,
         vhost: Option<&str>,
     ) -> Option<RecordIndex> {
@@ -107,8 +122,8 @@ impl Ledger {
                 // Release: pairs with the Acquire of `get`: the texts are whole.
                 record.ready.store(1, Release);
             }
-            if record.meta.load(Relaxed) == 0 {
-                record.meta.store(meta, Relaxed);
+            if record.meta() == [0; META] {
+                record.set_meta(meta);
             }
             return Some(RecordIndex(index));
         }
@@ -117,35 +132,19 @@ impl Ledger {
 
     /// Gives the record another `meta`, where the rule turns out to mean something else.
     #[inline]
-    pub fn redefine(&self, index: RecordIndex, meta: u64) {
+    pub fn redefine(&self, index: RecordIndex, meta: [u64; META]) {
         if let Some(record) = self.records.get(index.0 as usize)
-            && record.meta.load(Relaxed) != meta
+            && record.meta() != meta
         {
-            record.meta.store(meta, Relaxed);
+            record.set_meta(meta);
         }
     }
 
-    /// Counts a request that the rule let through.
+    /// Counts a request that the rule was asked about.
     #[inline]
-    pub fn passed(&self, index: RecordIndex) {
+    pub fn count(&self, index: RecordIndex, fate: Fate) {
         if let Some(record) = self.records.get(index.0 as usize) {
-            record.passed.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Counts a request that the rule refused.
-    #[inline]
-    pub fn refused(&self, index: RecordIndex) {
-        if let Some(record) = self.records.get(index.0 as usize) {
-            record.refused.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Counts a request that the rule would have refused, were it not a dry run.
-    #[inline]
-    pub fn refused_dry_run(&self, index: RecordIndex) {
-        if let Some(record) = self.records.get(index.0 as usize) {
-            record.refused_dry_run.fetch_add(1, Relaxed);
+            record.counters[fate as usize].fetch_add(1, Relaxed);
         }
     }
 
@@ -167,14 +166,15 @@ impl Ledger {
         let [name, vhost] = [0, 1].map(|i: usize| record.lengths[i].load(Relaxed));
         Some(RuleRecord {
             id: record.id.load(Relaxed),
-            meta: record.meta.load(Relaxed),
+            meta: record.meta(),
             name: read_text(&record.name, name),
             vhost: vhost
                 .checked_sub(1)
                 .map(|length| read_text(&record.vhost, length)),
-            passed: record.passed.load(Relaxed),
-            refused: record.refused.load(Relaxed),
-            refused_dry_run: record.refused_dry_run.load(Relaxed),
+            counters: record
+                .counters
+                .each_ref()
+                .map(|number| number.load(Relaxed)),
             generation: record.generation.load(Relaxed),
         })
     }
@@ -186,7 +186,25 @@ impl Ledger {
     }
 }
 
+impl RuleRecord {
+    /// How many requests met this fate.
+    pub fn count(&self, fate: Fate) -> u64 {
+        self.counters[fate as usize]
+    }
+}
+
 impl Record {
+    fn meta(&self) -> [u64; META] {
+        self.meta.each_ref().map(|word| word.load(Relaxed))
+    }
+
+    /// Word by word: a reader may see a mixture of two meanings for a moment.
+    fn set_meta(&self, meta: [u64; META]) {
+        for (word, value) in self.meta.iter().zip(meta) {
+            word.store(value, Relaxed);
+        }
+    }
+
     fn write(&self, name: &str, vhost: Option<&str>) {
         let length = write_text(&self.name, name);
         step();

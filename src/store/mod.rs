@@ -20,6 +20,8 @@ mod holder;
 #[forbid(unsafe_code)]
 mod identity;
 #[forbid(unsafe_code)]
+mod label;
+#[forbid(unsafe_code)]
 mod layout;
 #[forbid(unsafe_code)]
 mod lease;
@@ -30,6 +32,8 @@ mod lock;
 mod majority;
 #[cfg(test)]
 mod memory;
+#[forbid(unsafe_code)]
+mod rates;
 #[forbid(unsafe_code)]
 mod reading;
 #[forbid(unsafe_code)]
@@ -44,11 +48,12 @@ pub use flood::Flood;
 pub use header::{Counter, Hourly};
 pub use holder::{Acquired, Holder, Lease};
 pub use identity::Identity;
+pub use label::{KeyName, Name};
 pub use layout::Size;
 pub use lease::LeaseIndex;
-pub use ledger::{Ledger, RecordIndex, RuleRecord};
+pub use ledger::{Fate, Ledger, META, RecordIndex, RuleRecord};
 pub use majority::Majority;
-pub use reading::{KeyCount, KeyTally, LeaseTally, Reading, read};
+pub use reading::{Frozen, KeyCount, KeyTally, LeaseTally, Reading, read};
 pub use reap::{Reaped, audit, reap, reconcile};
 pub use segment::{Parts, Segment, SegmentError};
 pub use table::Keyed;

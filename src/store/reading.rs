@@ -4,24 +4,38 @@
 //! only while nothing moves.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
+use super::cell::Entry;
 use super::header::Counter;
+use super::label::KeyName;
 use super::lease::{Kind, Word};
 use super::ledger::RuleRecord;
 use super::reap::Reaped;
 use super::segment::Segment;
-use crate::limit::address::Address;
 use crate::limit::key::CountId;
+use crate::limit::rating;
 
 /// One key that is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyCount {
     /// In which count.
     pub count: CountId,
     /// By whom.
-    pub client: Address,
+    pub name: KeyName,
     /// How often, at least 1.
     pub value: u32,
+}
+
+/// One key that is frozen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frozen {
+    /// In which count.
+    pub count: CountId,
+    /// Who.
+    pub name: KeyName,
+    /// For how long still.
+    pub left: Duration,
 }
 
 /// The leases by state.
@@ -48,6 +62,8 @@ pub struct KeyTally {
     pub used: u64,
     /// Those with a count above 0.
     pub held: u64,
+    /// Those that have the state of a rate which is not back at its beginning.
+    pub rated: u64,
 }
 
 /// All there is to see.
@@ -55,6 +71,8 @@ pub struct KeyTally {
 pub struct Reading {
     /// Every key with a count above 0.
     pub counts: Vec<KeyCount>,
+    /// Every key that is frozen.
+    pub frozen: Vec<Frozen>,
     /// The leases.
     pub leases: LeaseTally,
     /// The keys.
@@ -79,11 +97,12 @@ pub struct Reading {
     pub reaped: Reaped,
 }
 
-/// Reads everything.
-pub fn read(segment: &Segment) -> Reading {
-    let (counts, keys) = read_keys(segment);
+/// Reads everything. `now` is of the clock that [`Holder::new`](super::Holder::new) has.
+pub fn read(segment: &Segment, now: u64) -> Reading {
+    let (counts, frozen, keys) = read_keys(segment, now);
     Reading {
         counts,
+        frozen,
         leases: read_leases(segment),
         keys,
         rules: segment.ledger().iter().collect(),
@@ -103,32 +122,41 @@ pub fn read(segment: &Segment) -> Reading {
     }
 }
 
-fn read_keys(segment: &Segment) -> (Vec<KeyCount>, KeyTally) {
+fn read_keys(segment: &Segment, now: u64) -> (Vec<KeyCount>, Vec<Frozen>, KeyTally) {
     let cells = segment.table.cells;
-    let mut counts = Vec::new();
+    let (mut counts, mut frozen) = (Vec::new(), Vec::new());
     let mut tally = KeyTally {
         capacity: cells.len() as u64,
         ..KeyTally::default()
     };
-    for cell in cells {
+    for (cell, label) in cells.iter().zip(segment.table.labels) {
         // Most cells have no key: one load tells.
         if cell.state.load(Relaxed) == 0 {
             continue;
         }
-        let Some((state, count, client)) = cell.read() else {
+        let Some(Entry {
+            state,
+            count,
+            rate,
+            name,
+        }) = cell.read(label)
+        else {
             continue;
         };
         tally.used += 1;
-        if state.count() > 0 {
+        tally.rated += u64::from(!rating::is_spent(rate, now));
+        if let Some(left) = rating::frozen_for(rate, now) {
+            frozen.push(Frozen { count, name, left });
+        } else if state.count() > 0 {
             tally.held += 1;
             counts.push(KeyCount {
                 count,
-                client,
+                name,
                 value: state.count(),
             });
         }
     }
-    (counts, tally)
+    (counts, frozen, tally)
 }
 
 fn read_leases(segment: &Segment) -> LeaseTally {

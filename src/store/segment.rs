@@ -20,6 +20,7 @@ use super::cell::Cell;
 use super::flood::{self, Flood};
 use super::header::{Counter, Header, Hourly, MAGIC, Tally};
 use super::identity::{Identity, Seat};
+use super::label::Label;
 use super::layout::{Layout, Region, Size};
 use super::ledger::{Ledger, Record};
 use super::lock::Lock;
@@ -93,6 +94,8 @@ unsafe impl Shared for AtomicU64 {}
 unsafe impl Shared for Header {}
 // SAFETY: as above.
 unsafe impl Shared for Cell {}
+// SAFETY: as above.
+unsafe impl Shared for Label {}
 // SAFETY: as above.
 unsafe impl Shared for Seat {}
 // SAFETY: as above.
@@ -218,6 +221,7 @@ impl Segment {
             header,
             table: Table::new(
                 array!(cells),
+                array!(labels),
                 array!(words),
                 array!(locks),
                 Tally::new(header),

@@ -1,32 +1,45 @@
 //! The table of counts: buckets of eight cells, and how a key gets one.
 //!
 //! A known key is found without a lock. A new key takes the insert lock of its
-//! stripe; when its bucket is full the key with count 0 that was used longest
-//! ago makes room. If all eight are in flight, or the lock cannot be had, the
-//! caller learns that the key cannot be counted. Invariants: see [`count`](super::count).
+//! stripe; when its bucket is full another one makes room: first a key of which nothing is
+//! lost (no place held, its rate back at the beginning), then the one that was used longest
+//! ago; never one that is in flight or frozen. If all eight are, or the lock cannot be had,
+//! the caller learns that the key cannot be counted. Invariants: see
+//! [`count`](super::count).
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use super::cell::{Cell, State};
 use super::count::Up;
 use super::header::{Counter, Tally};
+use super::label::{Label, Name};
 use super::layout::{BUCKET, STRIPE};
 use super::lock::{Guard, Lock};
 use super::step;
-use crate::limit::address::Address;
 use crate::limit::key::{CountId, Digest};
+use crate::limit::rating;
 
-/// What is counted: one client in one count.
+/// What is counted: one key in one count.
 #[derive(Clone, Copy, Debug)]
-pub struct Keyed {
-    /// The client's digest, already [`within`](Digest::within) the count.
+pub struct Keyed<'a> {
+    /// The key's digest, already [`within`](Digest::within) the count.
     pub digest: Digest,
     /// The count.
     pub count: CountId,
-    /// The client, for whoever reads the table.
-    pub client: Address,
+    /// The key, for whoever reads the table.
+    pub name: Name<'a>,
+}
+
+/// What became of an attempt to give a key its first rate.
+pub enum Rated<T> {
+    /// It has it.
+    Done(T),
+    /// Somebody else was faster: here it is.
+    Known(Found),
+    /// There is no room, or not in time.
+    NoRoom,
 }
 
 /// Views of the segment's cells, lease words and locks.
@@ -36,9 +49,20 @@ pub struct Table {
     pub cells: &'static [Cell],
     /// The same cells, in buckets.
     buckets: &'static [[Cell; BUCKET]],
+    /// What the keys of the cells are called, by the same numbers.
+    pub labels: &'static [Label],
     pub words: &'static [AtomicU64],
     pub locks: &'static [Lock],
     pub tally: Tally,
+}
+
+/// The time of an insertion.
+#[derive(Clone, Copy)]
+pub struct When {
+    /// Of the clock that decides who is stalest.
+    pub seconds: u32,
+    /// Of the clock of rates.
+    pub nanos: u64,
 }
 
 /// A key's cell, and the state in which it was found.
@@ -52,6 +76,7 @@ pub struct Found {
 impl Table {
     pub fn new(
         cells: &'static [Cell],
+        labels: &'static [Label],
         words: &'static [AtomicU64],
         locks: &'static [Lock],
         tally: Tally,
@@ -59,6 +84,7 @@ impl Table {
         Table {
             cells,
             buckets: cells.as_chunks().0,
+            labels,
             words,
             locks,
             tally,
@@ -115,17 +141,21 @@ impl Table {
 
     /// Takes a place for a key that `find` did not find.
     #[cold]
-    pub fn insert_up(&self, key: &Keyed, cap: u32, lease: u32, now: u32, patience: Duration) -> Up {
-        let stripe = self.bucket(key.digest) * BUCKET / STRIPE;
-        step();
-        let Some(lock) = self.locks.get(stripe).and_then(|lock| lock.lock(patience)) else {
+    pub fn insert_up(
+        &self,
+        key: &Keyed<'_>,
+        cap: u32,
+        lease: u32,
+        when: When,
+        patience: Duration,
+    ) -> Up {
+        let Some(lock) = self.lock(key, patience) else {
             return Up::NoRoom;
         };
-        step();
         // Invariant 7: whoever inserted this key before held this lock.
         let found = self
             .find(key.digest)
-            .or_else(|| self.insert(&lock, key, now));
+            .or_else(|| self.insert(&lock, key, 0, when));
         // Counted while the lock is held, so that no other insert can evict the
         // key again before: one attempt is enough.
         let up = match found {
@@ -138,11 +168,44 @@ impl Table {
         up
     }
 
+    /// Gives a key that `find` did not find its first rate.
+    #[cold]
+    pub fn insert_rate<T>(
+        &self,
+        key: &Keyed<'_>,
+        word: u64,
+        said: T,
+        when: When,
+        patience: Duration,
+    ) -> Rated<T> {
+        let Some(lock) = self.lock(key, patience) else {
+            return Rated::NoRoom;
+        };
+        // Invariant 7, as above.
+        if let Some(found) = self.find(key.digest) {
+            return Rated::Known(found);
+        }
+        match self.insert(&lock, key, word, when) {
+            Some(_) => Rated::Done(said),
+            None => Rated::NoRoom,
+        }
+    }
+
+    /// The insert lock of a key.
+    fn lock(&self, key: &Keyed<'_>, patience: Duration) -> Option<Guard<'static>> {
+        let stripe = self.bucket(key.digest) * BUCKET / STRIPE;
+        step();
+        let lock = self.locks.get(stripe)?.lock(patience);
+        step();
+        lock
+    }
+
     /// Makes a cell for a new key. Each step is one word: whoever dies here
     /// leaves a dead cell, which the next insert takes.
-    fn insert(&self, lock: &Guard<'_>, key: &Keyed, now: u32) -> Option<Found> {
+    fn insert(&self, lock: &Guard<'_>, key: &Keyed<'_>, rate: u64, when: When) -> Option<Found> {
         loop {
-            let Found { at, cell, state } = self.room(key.digest)?;
+            let Found { at, cell, state } = self.room(key.digest, when.nanos)?;
+            let label = self.labels.get(at as usize)?;
             if !state.dead() {
                 self.help(at, state); // Invariant 2, for the release that made it 0.
                 step();
@@ -152,11 +215,17 @@ impl Table {
                     continue; // Used again meanwhile: choose anew.
                 }
                 step();
+                if !self.clear_rate(cell, when.nanos) {
+                    // Frozen since we chose it. Release: as below.
+                    cell.state.store(State::fresh(lock.nonce()).0, Release);
+                    step();
+                    continue;
+                }
                 if cell.tag.load(Relaxed) != 0 {
                     self.tally.add(Counter::Evictions, 1);
                 }
             }
-            cell.label(key, now);
+            cell.become_of(key, label, rate, when.seconds);
             let state = State::fresh(lock.nonce());
             // Release: pairs with the Acquire of Cell::look, which then sees the label.
             cell.state.store(state.0, Release);
@@ -165,22 +234,43 @@ impl Table {
         }
     }
 
-    /// The cell that a new key gets: free, or else with count 0 and stalest.
-    fn room(&self, digest: Digest) -> Option<Found> {
-        let mut stalest: Option<(u64, Found)> = None;
+    /// Empties the rate of a cell that was just made dead, so that no change of it can be
+    /// meant for the next key. False, and nothing is done, if it is frozen.
+    fn clear_rate(&self, cell: &Cell, now: u64) -> bool {
+        loop {
+            let word = cell.rate.load(Acquire);
+            if rating::frozen_for(word, now).is_some() {
+                return false;
+            }
+            step();
+            // Release: whoever sees the empty word also sees that the cell is dead.
+            if cell.rate.compare_exchange(word, 0, AcqRel, Relaxed).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// The cell that a new key gets: free, or else one of which nothing is lost, or else
+    /// the stalest; of equals the stalest.
+    fn room(&self, digest: Digest, now: u64) -> Option<Found> {
+        let mut first: Option<((bool, u64), Found)> = None;
         for (at, cell) in self.cells(digest) {
             let state = State(cell.state.load(Acquire));
             let found = Found { at, cell, state };
             if state.dead() || cell.tag.load(Relaxed) == 0 {
                 return Some(found);
             }
-            let seen = cell.seen.load(Relaxed);
+            let (seen, rate) = (cell.seen.load(Relaxed), cell.rate.load(Acquire));
             step();
-            // Invariant 6: keys in flight never go.
-            if state.count() == 0 && stalest.is_none_or(|(oldest, _)| seen < oldest) {
-                stalest = Some((seen, found));
+            // Invariant 6: keys in flight never go, and neither do frozen ones.
+            if state.count() > 0 || rating::frozen_for(rate, now).is_some() {
+                continue;
+            }
+            let turn = (!rating::is_spent(rate, now), seen);
+            if first.is_none_or(|(before, _)| turn < before) {
+                first = Some((turn, found));
             }
         }
-        stalest.map(|(_, found)| found)
+        first.map(|(_, found)| found)
     }
 }

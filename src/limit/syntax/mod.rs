@@ -2,14 +2,20 @@
 //! with them.
 
 mod clients;
+mod concurrency;
+mod options;
+mod rates;
 mod rules;
 mod settings;
+mod zones;
 
 use std::fmt;
 
 pub use clients::{ClientHeader, Exempt, Who, address, client_header, exempt, local_ip, prefix};
-pub use rules::{MaxConn, defaults, max_conn};
+pub use concurrency::defaults;
+pub use rules::{Said, rule};
 pub use settings::{error_status, log_level, on_or_off, retry_after};
+pub use zones::{KeySource, Zone, zone};
 
 use super::arguments::{ArgumentError, words};
 use super::network::{self, Network};

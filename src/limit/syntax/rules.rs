@@ -1,267 +1,189 @@
-//! The limiting directives and `IPLimitDefaults`.
+//! The limiting directives: what one line of any of the six says.
 
-use super::{Fault, digits, networks, once, some_words};
+use super::concurrency;
+use super::rates;
+use super::zones::{self, Reserved};
+use super::{Fault, digits, some_words};
 use crate::limit::network::Network;
-use crate::limit::rule::{Count, Defaults, Scope, Terms};
+use crate::limit::rate::Rate;
+use crate::limit::rule::{Directive, Terms};
 
-/// What one line of `MaxConnPerIP` says.
+/// What one line of a limiting directive says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MaxConn {
-    /// The number and its options.
+pub struct Said {
+    /// The number or rate, and its options.
     pub terms: Terms,
     /// `for=`; empty for everybody.
     pub networks: Vec<Network>,
+    /// The zone as written; Some for the directives about keys, and only for them.
+    pub zone: Option<String>,
 }
 
-const OPTIONS: &str = "options are scope=server|vhost|location, count=workers|requests|connections, \
-                       busy=N% and for=ADDRESSES";
-const DEFAULTS: &str =
-    "options are scope=server|vhost|location, count=workers|requests and busy=N%";
-
-/// The arguments of `MaxConnPerIP number|off [scope=] [count=] [for=] [busy=]`.
-pub fn max_conn(arguments: &str) -> Result<MaxConn, Fault> {
-    let words = some_words(arguments, "a number from 0 to 65535, or \"off\"")?;
-    let (first, options) = words.split_first().expect("some words");
-    if first.contains('=') {
+/// The arguments of a limiting directive: `[zone] number|number/time|off [options]`.
+pub fn rule(directive: Directive, arguments: &str) -> Result<Said, Fault> {
+    let words = some_words(arguments, wanted(directive))?;
+    let (zone, said) = match directive.is_per_key() {
+        true => (Some(zone_of(directive, &words[0])?), &words[1..]),
+        false => (None, words.as_slice()),
+    };
+    let Some((first, options)) = said.split_first() else {
         return Err(Fault::Sentence(format!(
-            "\"{first}\" stands where the number belongs; write the number first, then the options, for example 3 {first}"
+            "\"{arguments}\" says no {} after the zone; use for example {} {arguments} {}",
+            measure(directive),
+            directive.name(),
+            example(directive)
+        )));
+    };
+    if first.contains('=') {
+        let (measure, example) = (measure(directive), example(directive));
+        return Err(Fault::Sentence(format!(
+            "\"{first}\" stands where the {measure} belongs; write the {measure} first, \
+             then the options, for example {example} {first}"
         )));
     }
-    let limit = limit(first)?;
-    let said = options_of(options, OPTIONS)?;
-    if said.count == Some(Count::Connections)
-        && let Some(scope) = said.scope.filter(|scope| *scope != Scope::Server)
-    {
-        return Err(Fault::ConnectionsOf(scope));
-    }
-    Ok(MaxConn {
-        terms: Terms {
-            limit,
-            scope: said.scope,
-            count: said.count,
-            busy: said.busy,
-        },
-        networks: said.networks.unwrap_or_default(),
+    let (terms, networks) = match directive.is_rate() {
+        true => rates::terms(directive, first, options)?,
+        false => concurrency::terms(directive, first, options)?,
+    };
+    Ok(Said {
+        terms,
+        networks,
+        zone,
     })
 }
 
-/// The arguments of `IPLimitDefaults scope=|count=|busy= ...`.
-pub fn defaults(arguments: &str) -> Result<Defaults, Fault> {
-    let words = some_words(
-        arguments,
-        "scope=server|vhost|location, count=workers|requests or busy=N%",
-    )?;
-    let said = options_of(&words, DEFAULTS)?;
-    if said.networks.is_some() {
-        let is_for = |word: &&String| word.to_ascii_lowercase().starts_with("for=");
-        let word = words.iter().find(is_for).cloned().unwrap_or_default();
-        return Err(Fault::Word(word, DEFAULTS));
-    }
-    if said.count == Some(Count::Connections) {
-        return Err(Fault::Sentence(String::from(
-            "count=\"connections\" is no default; say it in the rule itself, or use count=workers|requests",
+/// The first word of a rule about keys.
+fn zone_of(directive: Directive, word: &str) -> Result<String, Fault> {
+    let is_measure = digits::<u64>(word).is_some()
+        || Rate::parse(word).is_ok()
+        || word.eq_ignore_ascii_case("off")
+        || word.contains('=');
+    if is_measure {
+        return Err(Fault::Sentence(format!(
+            "\"{word}\" stands where the zone belongs; write the zone's name first, for example {} api {}",
+            directive.name(),
+            example(directive)
         )));
     }
-    Ok(Defaults {
-        scope: said.scope,
-        count: said.count,
-        busy: said.busy,
-    })
-}
-
-fn limit(word: &str) -> Result<Option<u16>, Fault> {
-    if word.eq_ignore_ascii_case("off") {
-        return Ok(None);
-    }
-    match digits(word) {
-        Some(0) => Ok(None),
-        Some(number) => Ok(Some(number)),
-        None => Err(Fault::Number(word.to_owned())),
+    match Reserved::of(word) {
+        Some(reserved) => Err(Fault::Sentence(format!(
+            "\"{word}\" is no zone; declare one with IPLimitZone NAME key={} and write that NAME here",
+            reserved.key()
+        ))),
+        None => zones::name(word).map(str::to_owned),
     }
 }
 
-#[derive(Default)]
-struct Options {
-    scope: Option<Scope>,
-    count: Option<Count>,
-    busy: Option<u8>,
-    networks: Option<Vec<Network>>,
-}
-
-fn options_of(words: &[String], known: &'static str) -> Result<Options, Fault> {
-    let mut said = Options::default();
-    for word in words {
-        let (name, value) = word
-            .split_once('=')
-            .ok_or_else(|| Fault::Word(word.clone(), known))?;
-        let wrong = |option, works| Fault::Value(option, value.to_owned(), works);
-        match name.to_ascii_lowercase().as_str() {
-            "scope" => {
-                let scope =
-                    Scope::parse(value).ok_or_else(|| wrong("scope=", "server|vhost|location"))?;
-                once(&mut said.scope, scope, "scope=")?;
-            }
-            "count" => {
-                let count = Count::parse(value)
-                    .ok_or_else(|| wrong("count=", "workers|requests|connections"))?;
-                once(&mut said.count, count, "count=")?;
-            }
-            "busy" => {
-                let percent = value
-                    .strip_suffix('%')
-                    .and_then(digits)
-                    .filter(|percent| (1..=100).contains(percent))
-                    .ok_or_else(|| {
-                        wrong("busy=", "N% with N from 1 to 100, for example busy=80%")
-                    })?;
-                once(&mut said.busy, percent, "busy=")?;
-            }
-            "for" => once(&mut said.networks, networks("for=", value)?, "for=")?,
-            _ => return Err(Fault::Word(word.clone(), known)),
+fn wanted(directive: Directive) -> &'static str {
+    match (directive.is_per_key(), directive.is_rate()) {
+        (false, false) => "a number from 0 to 65535, or \"off\"",
+        (false, true) => "a rate such as 10/s or 600/5min, or \"off\"",
+        (true, false) => "a zone and a number from 0 to 65535, or \"off\", for example api 3",
+        (true, true) => {
+            "a zone and a rate such as 10/s or 600/5min, or \"off\", for example api 10/s"
         }
     }
-    match (said.count, said.scope) {
-        (Some(Count::Workers), Some(scope)) if scope != Scope::Server => {
-            Err(Fault::WorkersOf(scope))
-        }
-        _ => Ok(said),
+}
+
+/// What the directive is about.
+fn measure(directive: Directive) -> &'static str {
+    match directive.is_rate() {
+        true => "rate",
+        false => "number",
+    }
+}
+
+fn example(directive: Directive) -> &'static str {
+    match directive.is_rate() {
+        true => "10/s",
+        false => "3",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::syntax::{defaults, zone};
+    use proptest::prelude::*;
 
-    fn terms(limit: u16, scope: Option<Scope>, count: Option<Count>) -> Terms {
-        Terms {
-            limit: Some(limit),
-            scope,
-            count,
-            busy: None,
-        }
-    }
-
-    const OFF: Terms = Terms {
-        limit: None,
-        scope: None,
-        count: None,
-        busy: None,
-    };
+    const ALL: [Directive; 6] = [
+        Directive::MaxConnPerIp,
+        Directive::MaxConnPerKey,
+        Directive::MaxRatePerIp,
+        Directive::MaxRatePerKey,
+        Directive::MaxHitsPerIp,
+        Directive::MaxHitsPerKey,
+    ];
 
     #[test]
-    fn good_arguments_are_understood() {
-        for (arguments, expected) in [
-            ("3", terms(3, None, None)),
-            ("65535", terms(65535, None, None)),
-            ("3 scope=location", terms(3, Some(Scope::Location), None)),
-            (
-                "3 SCOPE=VHost COUNT=Requests",
-                terms(3, Some(Scope::Vhost), Some(Count::Requests)),
-            ),
-            (
-                "3 count=workers scope=server",
-                terms(3, Some(Scope::Server), Some(Count::Workers)),
-            ),
-            (
-                "\"3\" scope=\"server\"",
-                terms(3, Some(Scope::Server), None),
-            ),
-            (
-                "3 count=connections",
-                terms(3, None, Some(Count::Connections)),
-            ),
-            (
-                "3 busy=80%",
-                Terms {
-                    busy: Some(80),
-                    ..terms(3, None, None)
-                },
-            ),
-            ("0", OFF),
-            ("Off", OFF),
-        ] {
-            let expected = MaxConn {
-                terms: expected,
-                networks: vec![],
-            };
-            assert_eq!(max_conn(arguments), Ok(expected), "{arguments}");
+    fn rules_about_keys_name_their_zone_first_and_no_others_do() {
+        for directive in ALL {
+            let example = example(directive);
+            let said = |arguments: &str| rule(directive, arguments);
+            if directive.is_per_key() {
+                let zone = said(&format!("Api_v2.x-y {example} FOR=\"10.1 ::1\"")).unwrap();
+                assert_eq!(zone.zone.as_deref(), Some("Api_v2.x-y"));
+                assert_eq!(zone.networks.len(), 2);
+            } else {
+                assert_eq!(said(example).unwrap().zone, None);
+                assert!(said(&format!("api {example}")).is_err());
+            }
         }
     }
 
     #[test]
-    fn networks_are_read_as_require_ip_reads_them() {
-        for arguments in [
-            "3 for=10.1.0.0/16,::1",
-            "3 \"for=10.1 ::1\"",
-            "3 FOR=\"10.1.0.0/255.255.0.0, ::1\"",
-        ] {
-            let networks = max_conn(arguments).unwrap().networks;
-            let shown: Vec<String> = networks.iter().map(ToString::to_string).collect();
-            assert_eq!(shown, ["10.1.0.0/16", "::1"], "{arguments}");
-        }
-    }
-
-    #[test]
-    fn bad_arguments_name_the_value_and_what_works() {
-        for (arguments, value, helps) in [
-            ("", "needs", "0 to 65535"),
-            ("ten", "\"ten\"", "0 to 65535"),
-            ("5x", "\"5x\"", "0 to 65535"),
-            ("-1", "\"-1\"", "0 to 65535"),
-            ("+1", "\"+1\"", "0 to 65535"),
-            ("70000", "\"70000\"", "0 to 65535"),
-            ("", "needs", "number"),
-            ("3 4", "\"4\"", "scope="),
-            ("10 # ten", "\"#\"", "line of its own"),
-            ("3 scope=", "scope=\"\"", "location"),
-            ("3 scope=url", "scope=\"url\"", "server|vhost|location"),
-            ("3 count=threads", "count=\"threads\"", "workers|requests"),
-            ("3 scope=vhost scope=vhost", "scope=", "twice"),
-            ("3 colour=red", "\"colour=red\"", "count="),
-            (
-                "3 count=workers scope=location",
-                "\"scope=location\"",
-                "count=requests",
-            ),
-            (
-                "3 scope=vhost count=workers",
-                "\"scope=vhost\"",
-                "count=requests",
-            ),
-            ("\"3", "never closed", "quote"),
-            ("scope=location 3", "\"scope=location\"", "number first"),
-            ("3 busy=80", "busy=\"80\"", "busy=N%"),
-            ("3 busy=0%", "busy=\"0%\"", "1 to 100"),
-            ("3 busy=101%", "busy=\"101%\"", "1 to 100"),
-            ("3 busy=1% busy=1%", "busy=", "twice"),
-            ("3 for=", "for=\"\"", "10.1.0.0/16"),
-            ("3 for=10.1,host", "for=\"host\"", "10.1.0.0/16"),
-            ("3 for=10.1 11.1", "\"11.1\"", "for="),
-            (
-                "3 count=connections scope=vhost",
-                "\"scope=vhost\"",
-                "count=requests",
-            ),
-        ] {
-            let message = max_conn(arguments).unwrap_err().to_string();
-            assert!(
-                message.contains(value) && message.contains(helps),
-                "{arguments}: {message}"
+    fn a_zone_that_is_none_is_named_with_what_works() {
+        for directive in ALL.into_iter().filter(|directive| directive.is_per_key()) {
+            let first = format!(
+                "for example {} api {}",
+                directive.name(),
+                example(directive)
             );
+            for (arguments, value, helps) in [
+                ("", "needs", "a zone and a"),
+                ("3", "\"3\"", first.as_str()),
+                ("70000", "\"70000\"", &first),
+                ("10/s api", "\"10/s\"", &first),
+                ("OFF", "\"OFF\"", &first),
+                ("scope=zone api 3", "\"scope=zone\"", &first),
+                ("api", "\"api\"", "after the zone"),
+                ("api for=10.1", "\"for=10.1\"", "first, then the options"),
+                ("all 3", "\"all\"", "IPLimitZone NAME key=all"),
+                ("Server 3", "\"Server\"", "IPLimitZone NAME key=all"),
+                ("client 3", "\"client\"", "IPLimitZone NAME key=client"),
+                ("1api 3", "\"1api\"", "letter"),
+                ("a/b 3", "\"a/b\"", "letter"),
+                ("\"\" 3", "\"\"", "letter"),
+                ("-1", "\"-1\"", "letter"),
+                ("# api 3", "\"#\"", "letter"),
+            ] {
+                let message = rule(directive, arguments).unwrap_err().to_string();
+                assert!(
+                    message.contains(value) && message.contains(helps),
+                    "{arguments}: {message}"
+                );
+            }
         }
-        for (arguments, helps) in [
-            ("count=connections", "in the rule itself"),
-            ("for=10.1 busy=80%", "\"for=10.1\""),
-            ("", "scope="),
-        ] {
-            let message = defaults(arguments).unwrap_err().to_string();
-            assert!(message.contains(helps), "{arguments}: {message}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(
+            text in "\\PC{0,60}",
+            words in prop::collection::vec(
+                "api|all|off|[0-9]{1,8}|[0-9]{1,7}/[0-9]{0,9}(ms|s|min|h|d|q)?|secret|extend|\
+                 (scope|count|for|busy|burst|delay|freeze|on|key)=\
+                 (zone|location|requests|10\\.1|[0-9]{0,8}(%|ms|d)?|401,403|client/[0-9]{1,3},[0-9]{1,3}|\\PC{0,9})",
+                0..6,
+            ),
+        ) {
+            for arguments in [text, words.join(" "), format!("api {}", words.join(" "))] {
+                let faults = ALL.map(|directive| rule(directive, &arguments).err());
+                let others = [zone(&arguments).err(), defaults(&arguments).err()];
+                for fault in faults.into_iter().chain(others).flatten() {
+                    prop_assert!(!fault.to_string().is_empty());
+                }
+            }
         }
-        assert!(
-            defaults("location")
-                .unwrap_err()
-                .to_string()
-                .contains("\"location\"")
-        );
     }
 }

@@ -4,20 +4,58 @@ mod clients;
 mod rules;
 mod settings;
 mod types;
+mod zones;
 
 use super::MODULE;
 use super::config::{Level, Site};
 use crate::httpd::command::{Command, Context, Row};
 use crate::limit::arguments;
+use crate::limit::rule::Directive;
 use crate::limit::syntax;
 
 /// The table that httpd reads.
-pub static ROWS: [Row; 16] = [
+pub static ROWS: [Row; 22] = [
     Row {
         name: c"MaxConnPerIP",
         context: Context::Htaccess,
-        set: rules::max_conn_per_ip,
+        set: rules::of(Directive::MaxConnPerIp),
         help: c"how many connections one client may have: a number or off, then scope=, count=, for= and busy=",
+    },
+    Row {
+        name: c"MaxConnPerKey",
+        context: Context::Htaccess,
+        set: rules::of(Directive::MaxConnPerKey),
+        help: c"how many requests one key of a zone may have in flight: the zone, a number or off, then scope=, for= and busy=",
+    },
+    Row {
+        name: c"MaxRatePerIP",
+        context: Context::Htaccess,
+        set: rules::of(Directive::MaxRatePerIp),
+        help: c"how fast one client may ask: a number/time or off, then burst=, delay=, scope=, for= and on=",
+    },
+    Row {
+        name: c"MaxRatePerKey",
+        context: Context::Htaccess,
+        set: rules::of(Directive::MaxRatePerKey),
+        help: c"how fast one key of a zone may ask: the zone, a number/time or off, then burst=, delay=, scope=, for= and on=",
+    },
+    Row {
+        name: c"MaxHitsPerIP",
+        context: Context::Htaccess,
+        set: rules::of(Directive::MaxHitsPerIp),
+        help: c"how often one client may ask in a time: a number/time or off, then freeze=, extend, scope=, for= and on=",
+    },
+    Row {
+        name: c"MaxHitsPerKey",
+        context: Context::Htaccess,
+        set: rules::of(Directive::MaxHitsPerKey),
+        help: c"how often one key of a zone may ask in a time: the zone, a number/time or off, then freeze=, extend, scope=, for= and on=",
+    },
+    Row {
+        name: c"IPLimitZone",
+        context: Context::Main,
+        set: zones::zone,
+        help: c"a zone: its name, then key=client, key=all or key=EXPRESSION, and perhaps secret",
     },
     Row {
         name: c"NoIPLimit",

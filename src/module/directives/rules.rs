@@ -3,20 +3,43 @@
 use super::{level, site};
 use crate::httpd::command::Command;
 use crate::limit::policy::{self, Ruling};
-use crate::limit::rule::Directive;
+use crate::limit::rating::Limit;
+use crate::limit::rule::{Concurrency, Directive, Terms};
 use crate::limit::syntax;
 use crate::module::lifecycle;
 use crate::module::rules::{Inventory, Placed};
 use crate::report::message::Id;
 
-pub(super) fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    let said = syntax::max_conn(arguments).map_err(|fault| fault.to_string())?;
+/// The handler of a limiting directive.
+pub(super) const fn of(directive: Directive) -> fn(Command<'_>, &str) -> Result<(), String> {
+    match directive {
+        Directive::MaxConnPerIp => |command, said| rule(command, Directive::MaxConnPerIp, said),
+        Directive::MaxConnPerKey => |command, said| rule(command, Directive::MaxConnPerKey, said),
+        Directive::MaxRatePerIp => |command, said| rule(command, Directive::MaxRatePerIp, said),
+        Directive::MaxRatePerKey => |command, said| rule(command, Directive::MaxRatePerKey, said),
+        Directive::MaxHitsPerIp => |command, said| rule(command, Directive::MaxHitsPerIp, said),
+        Directive::MaxHitsPerKey => |command, said| rule(command, Directive::MaxHitsPerKey, said),
+    }
+}
+
+fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(), String> {
+    let said = syntax::rule(directive, arguments).map_err(|fault| fault.to_string())?;
     let about_connections = said.terms.is_about_connections();
     let in_htaccess = command.htaccess_directory().is_some();
     if about_connections && (command.is_in_section() || command.server().is_virtual()) {
         return Err(format!(
             "\"{arguments}\": count=connections is counted before any request is read, so it stands \
              in the main server's configuration only, outside sections; use count=requests here"
+        ));
+    }
+    if let Terms::Rate(rating) = said.terms
+        && let Some(Limit::Bucket(bucket)) = rating.limit
+        && bucket.delay.is_some()
+        && in_htaccess
+    {
+        return Err(format!(
+            "\"{arguments}\": delay= holds a worker of the server, so it stands in the server's files only; \
+             leave it out here"
         ));
     }
     // SAFETY: the only call in this handler: either of the two is made.
@@ -29,14 +52,18 @@ pub(super) fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(
             (&mut level.rules, level.defaults)
         }
     };
-    let rule = Placed::new(command, Directive::MaxConnPerIp, &said, beside);
+    let rule = Placed::new(command, directive, &said, beside);
     let rival = rules
         .iter()
         .copied()
         .filter(|first| first.like(rule))
         .find_map(|first| policy::conflict(first, rule).map(|shared| (first, shared)));
     if let Some((first, shared)) = rival {
-        let is_plain = |rule: &Placed<'_>| rule.networks.is_empty() && rule.terms.is_plain();
+        let is_plain = |rule: &Placed<'_>| {
+            rule.directive == Directive::MaxConnPerIp
+                && rule.networks.is_empty()
+                && rule.terms.concurrency().is_some_and(Concurrency::is_plain)
+        };
         if !(is_plain(first) && is_plain(rule)) {
             let clients = match shared {
                 None => String::new(),
@@ -68,16 +95,16 @@ pub(super) fn max_conn_per_ip(command: Command<'_>, arguments: &str) -> Result<(
     }
     *rules = command.pool().slice(rules.iter().copied().chain([rule]));
     if in_htaccess {
-        lifecycle::met_in_htaccess(rule);
-        return Ok(());
+        return lifecycle::met_in_htaccess(rule);
     }
     let inventory = Inventory::of(command.pool());
     inventory.add(rule);
     if command.is_limited_to_methods() {
         inventory.warn(&format!(
-            "{}: MaxConnPerIP on line {} of {} holds for all methods, whatever <Limit> is around it; \
+            "{}: {} on line {} of {} holds for all methods, whatever <Limit> is around it; \
              use <If \"%{{REQUEST_METHOD}} == 'POST'\"> to name one",
             Id::InsideLimit,
+            directive.name(),
             rule.line,
             rule.file
         ));

@@ -8,7 +8,9 @@ use super::ADDING;
 use super::places::{DEFAULTS, Kind, Line, Origin, Place, over};
 use crate::httpd::command::Context;
 use crate::limit::policy::{self, Ruling};
-use crate::limit::rule::Defaults;
+use crate::limit::rate;
+use crate::limit::rating::{Limit, Rating};
+use crate::limit::rule::{Concurrency, Defaults, Terms};
 use crate::limit::section::Section;
 use crate::report::dump::{self, Choice, Fate, Foreign, Rule, Spot};
 
@@ -119,9 +121,11 @@ fn settings(
 
 /// The number as it is shown.
 fn number(rule: &Placed<'static>) -> String {
-    rule.terms
-        .limit
-        .map_or_else(|| String::from("off"), |limit| limit.to_string())
+    let number = match &rule.terms {
+        Terms::Concurrency(terms) => terms.limit.map(|limit| limit.to_string()),
+        Terms::Rate(rating) => rating.limit.map(|limit| limit.rate().to_string()),
+    };
+    number.unwrap_or_else(|| String::from("off"))
 }
 
 fn foreign_rule(rule: &Placed<'static>) -> Foreign {
@@ -139,37 +143,74 @@ fn spot_of_rule(rule: &Placed<'static>) -> Spot {
 }
 
 /// A rule and what it means under these defaults.
-pub fn rule_row(rule: &Placed<'static>, (defaults, origin): &(Defaults, Origin)) -> Rule {
-    let meaning = rule.terms.meaning(defaults);
+pub fn rule_row(rule: &Placed<'static>, defaults: &(Defaults, Origin)) -> Rule {
+    let choices = match &rule.terms {
+        _ if !rule.terms.is_on() => Vec::new(),
+        Terms::Concurrency(terms) => choices(rule, terms, defaults),
+        Terms::Rate(rating) => choices_of_rate(rating),
+    };
+    Rule {
+        name: rule.name.to_owned(),
+        number: number(rule),
+        choices,
+        spot: spot_of_rule(rule),
+    }
+}
+
+/// How a rate is kept.
+fn choices_of_rate(rating: &Rating) -> Vec<Choice> {
+    let mut said = vec![format!("scope={}", rating.scope.word())];
+    match rating.limit {
+        Some(Limit::Bucket(bucket)) => {
+            said.push(format!("burst={}", bucket.burst));
+            said.extend(bucket.delay.map(|delay| format!("delay={delay}")));
+        }
+        Some(Limit::Window(window)) => {
+            let freeze = window.freeze.map(rate::written);
+            said.extend(freeze.map(|time| format!("freeze={time}")));
+            said.extend(window.extend.then(|| String::from("extend")));
+        }
+        None => {}
+    }
+    if !rating.on.is_empty() {
+        let statuses: Vec<String> = rating.on.iter().map(|status| status.to_string()).collect();
+        said.push(format!("on={}", statuses.join(",")));
+    }
+    said.into_iter()
+        .map(|text| Choice { text, from: None })
+        .collect()
+}
+
+/// What a concurrency rule means under these defaults, and who says so.
+fn choices(
+    rule: &Placed<'static>,
+    terms: &Concurrency,
+    (defaults, origin): &(Defaults, Origin),
+) -> Vec<Choice> {
+    let meaning = rule.meaning(terms, defaults);
+    // Defaults of scope and count speak to rules about addresses only.
+    let speaks = !rule.directive.is_per_key();
     // A default that does not fit is passed over, and then says nothing here.
     let scope = Choice {
         text: format!("scope={}", meaning.scope.word()),
-        from: match rule.terms.scope {
-            None if defaults.scope == Some(meaning.scope) => origin.scope.clone(),
+        from: match terms.scope {
+            None if speaks && defaults.scope == Some(meaning.scope) => origin.scope.clone(),
             _ => None,
         },
     };
     let count = Choice {
         text: format!("count={}", meaning.count.word()),
-        from: match rule.terms.count {
-            None if defaults.count == Some(meaning.count) => origin.count.clone(),
+        from: match terms.count {
+            None if speaks && defaults.count == Some(meaning.count) => origin.count.clone(),
             _ => None,
         },
     };
     let busy = meaning.busy.map(|percent| Choice {
         text: format!("busy={percent}%"),
-        from: match rule.terms.busy {
+        from: match terms.busy {
             None => origin.busy.clone(),
             Some(_) => None,
         },
     });
-    Rule {
-        name: rule.name.to_owned(),
-        number: number(rule),
-        choices: match rule.terms.limit {
-            Some(_) => [scope, count].into_iter().chain(busy).collect(),
-            None => Vec::new(),
-        },
-        spot: spot_of_rule(rule),
-    }
+    [scope, count].into_iter().chain(busy).collect()
 }

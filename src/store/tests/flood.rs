@@ -26,7 +26,7 @@ fn a_key_has_one_line_a_second_and_it_tells_what_was_left_out() {
     assert_eq!(flood.tell(hoge, 101), Some(3));
     assert_eq!(flood.tell(fuga, 101), Some(0), "they were told already");
     assert_eq!(flood.take_left_out(), 0);
-    assert_eq!(read(&segment).left_out, 3, "told or not");
+    assert_eq!(read(&segment, 0).left_out, 3, "told or not");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn lines_and_left_out_add_up_under_threads() {
     assert_eq!(lines, ALL * u64::from(SECONDS));
     assert!(of_key.iter().all(|lines| lines.load(SeqCst) <= SECONDS));
     let calls = THREADS as u64 * u64::from(SECONDS) * KEYS * ROUNDS;
-    assert_eq!(read(&segment).left_out, calls - lines);
+    assert_eq!(read(&segment, 0).left_out, calls - lines);
     let told = told.load(SeqCst) + segment.flood().take_left_out();
     assert_eq!(lines + told, calls);
 }

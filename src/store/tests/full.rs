@@ -73,7 +73,7 @@ fn ten_thousand_strangers_do_not_move_ten_holders() {
     let keyed = |n| Keyed {
         digest: secret.digest(address(n)).within(CountId(9)),
         count: CountId(9),
-        client: address(n),
+        name: Name::Client(address(n)),
     };
     let holder = holder(&segment, 1);
     let places: Vec<Lease> = (0..10)
@@ -88,7 +88,7 @@ fn ten_thousand_strangers_do_not_move_ten_holders() {
     for n in 0..10 {
         assert_eq!(refused(holder.acquire(&keyed(n), Some(1), 10_000)), 1);
     }
-    let reading = read(&segment);
+    let reading = read(&segment, 0);
     assert_eq!(reading.counts.len(), 10);
     assert_eq!(reading.keys.held, 10);
     assert!(reading.evictions > 9_000, "{}", reading.evictions);
@@ -174,7 +174,7 @@ fn a_chunk_that_is_used_again_is_not_returned() {
 #[test]
 fn an_insert_that_waits_too_long_goes_untracked_and_known_keys_do_not_wait() {
     let segment = segment(SMALL);
-    let holder = Holder::new(&segment, 1).with_patience(Duration::from_millis(1));
+    let holder = Holder::new(&segment, 1, || 0).with_patience(Duration::from_millis(1));
     drop(held(holder.acquire(&key(0), Some(1), 0)));
     let (locked, unlock) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
     std::thread::scope(|scope| {
@@ -225,5 +225,5 @@ fn a_limit_of_zero_refuses_and_makes_no_key() {
     let segment = segment(SMALL);
     let holder = holder(&segment, 1);
     assert_eq!(refused(holder.acquire(&key(0), Some(0), 0)), 0);
-    assert_eq!(read(&segment).keys.used, 0);
+    assert_eq!(read(&segment, 0).keys.used, 0);
 }

@@ -63,11 +63,11 @@ fn segment(size: Size) -> Mapped {
 /// A holder that waits for locks as long as a loaded machine needs, so that no
 /// test depends on how fast the machine is.
 fn holder(segment: &Segment, pid: u32) -> Holder {
-    Holder::new(segment, pid).with_patience(Duration::from_secs(60))
+    Holder::new(segment, pid, || 0).with_patience(Duration::from_secs(60))
 }
 
 /// Key number `n` in `bucket` of a table of `buckets`.
-fn key_in(bucket: u64, buckets: u64, n: u64) -> Keyed {
+fn key_in(bucket: u64, buckets: u64, n: u64) -> Keyed<'static> {
     let wide = (u128::from(bucket) << 64).div_ceil(u128::from(buckets));
     Keyed {
         digest: Digest {
@@ -75,13 +75,29 @@ fn key_in(bucket: u64, buckets: u64, n: u64) -> Keyed {
             place: wide as u64 + n % BUCKET as u64,
         },
         count: CountId(n / 2),
-        client: Address::from_words([bucket, n]),
+        name: Name::Client(Address::from_words([bucket, n])),
     }
 }
 
 /// Key number `n` of the first bucket of a SMALL table.
-fn key(n: u64) -> Keyed {
+fn key(n: u64) -> Keyed<'static> {
     key_in(0, 16, n)
+}
+
+/// The number of a key that [`key_in`] has made.
+fn number_of(name: &KeyName) -> u64 {
+    match name {
+        KeyName::Client(address) => address.words()[1],
+        other => panic!("no client but {other:?}"),
+    }
+}
+
+/// The name of a client as it is read.
+fn read_name(name: Name<'_>) -> KeyName {
+    match name {
+        Name::Client(address) => KeyName::Client(address),
+        other => panic!("no client but {other:?}"),
+    }
 }
 
 #[track_caller]
@@ -103,7 +119,7 @@ fn refused(acquired: Acquired<'_>) -> u32 {
 /// Nothing is held, nothing is half done, the books agree.
 #[track_caller]
 fn assert_quiet(segment: &Segment) {
-    let reading = read(segment);
+    let reading = read(segment, 0);
     assert_eq!(reading.counts, []);
     let LeaseTally {
         capacity: _,
@@ -122,9 +138,13 @@ fn assert_sound(segment: &Segment) {
     assert_eq!(audit(segment), 0, "the audit found a mismatch");
     assert_eq!(segment.read(Counter::Faults), 0);
     use std::sync::atomic::Ordering::Acquire;
-    for bucket in segment.table.cells.chunks(BUCKET) {
-        let live = bucket.iter().filter(|cell| cell.read().is_some());
-        let mut tags: Vec<u64> = live.map(|cell| cell.tag.load(Acquire)).collect();
+    let table = &segment.table;
+    let cells: Vec<_> = table.cells.iter().zip(table.labels).collect();
+    for bucket in cells.chunks(BUCKET) {
+        let live = bucket
+            .iter()
+            .filter(|(cell, label)| cell.read(label).is_some());
+        let mut tags: Vec<u64> = live.map(|(cell, _)| cell.tag.load(Acquire)).collect();
         tags.sort_unstable();
         assert!(
             tags.windows(2).all(|pair| pair[0] != pair[1]),

@@ -67,7 +67,7 @@ fn killed_at_random_under_load() {
             held,
             releasing,
             released,
-        } = read(&segment).reaped;
+        } = read(&segment, 0).reaped;
         pending == 0 || held == 0 || releasing + released == 0
     };
     while begin.elapsed() < FOR || proves_nothing() && begin.elapsed() < AT_MOST {
@@ -81,7 +81,7 @@ fn killed_at_random_under_load() {
     }
     children.into_iter().for_each(&mut end);
 
-    let reaped = read(&segment).reaped;
+    let reaped = read(&segment, 0).reaped;
     println!("{kills} kills found {reaped:?}");
     assert_quiet(&segment);
     let last = holder(&segment, u32::MAX);

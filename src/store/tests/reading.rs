@@ -45,8 +45,8 @@ fn a_reading_is_right_whatever_happens_meanwhile() {
             assert!(take_and_keep(&us, &key(21)).is_some());
         };
         let came = interleaved(k, then, || {
-            for row in read(&scene.segment).counts {
-                let n = row.client.words()[1];
+            for row in read(&scene.segment, 0).counts {
+                let n = number_of(&row.name);
                 let value = if n == 20 { 3 } else { 1 };
                 assert_eq!((row.count, row.value), (key(n).count, value), "step {k}");
             }
@@ -77,5 +77,5 @@ fn an_audit_finds_a_planted_mismatch_and_leaves_it() {
     cell.state.store(state.up(63, 9).0, SeqCst);
     assert_eq!(audit(&segment), 1);
     assert_eq!(segment.read(Counter::AuditMismatches), 3);
-    assert_eq!(read(&segment).audits, 5);
+    assert_eq!(read(&segment, 0).audits, 5);
 }

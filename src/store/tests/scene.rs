@@ -12,7 +12,7 @@ pub const LIMIT: u16 = 4;
 pub type Work = fn(&Holder, LeaseIndex);
 
 /// The key that all is about; others come and go in the same bucket.
-pub fn subject() -> Keyed {
+pub fn subject() -> Keyed<'static> {
     key(0)
 }
 
@@ -86,7 +86,7 @@ impl Scene {
         let segment = segment(SMALL);
         // It never waits: what it meets is a lock of the dead, or one that its own
         // thread holds at that step.
-        let other = Holder::new(&segment, 1).with_patience(Duration::ZERO);
+        let other = Holder::new(&segment, 1, || 0).with_patience(Duration::ZERO);
         Scene {
             segment,
             other,
@@ -176,14 +176,14 @@ impl Scene {
         // Keys that the other may have left half inserted, and a new one.
         let new = [20, 21, u64::from(100 + self.later())];
         let places = new.map(|n| held(other.acquire(&key(n), Some(1), self.later())));
-        let rows = read(segment).counts;
+        let rows = read(segment, 0).counts;
         assert_eq!(rows.len(), 4, "{case}: {rows:?}");
         for n in [0].into_iter().chain(new) {
-            let Keyed { count, client, .. } = key(n);
+            let Keyed { count, name, .. } = key(n);
             let value = if n == 0 { u32::from(LIMIT) } else { 1 };
             let row = KeyCount {
                 count,
-                client,
+                name: read_name(name),
                 value,
             };
             assert!(rows.contains(&row), "{case}: no {row:?} in {rows:?}");

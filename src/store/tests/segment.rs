@@ -24,8 +24,8 @@ fn sizes_are_rounded_up() {
             rules: 1
         }
     );
-    assert_eq!(read(&segment).keys.capacity, 16);
-    assert_eq!(read(&segment).leases.capacity, 128);
+    assert_eq!(read(&segment, 0).keys.capacity, 16);
+    assert_eq!(read(&segment, 0).leases.capacity, 128);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn graceful_keeps_everything() {
     let second = held(new.acquire(&key(0), Some(2), 0));
     assert_eq!(refused(old.acquire(&key(0), Some(2), 0)), 2);
     drop((place, second));
-    assert_eq!(read(&after).counts, []);
+    assert_eq!(read(&after, 0).counts, []);
     after.raise(0b10);
     assert_eq!(before.flags(), 0b111);
 }

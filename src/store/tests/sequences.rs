@@ -30,7 +30,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// Everything that the oracle can tell is told alike by the table.
 fn agree(segment: &Segment, oracle: &Memory, holder: &Holder) -> Result<(), TestCaseError> {
-    let reading = read(segment);
+    let reading = read(segment, 0);
     let mut counts = oracle.counts();
     prop_assert_eq!(reading.counts.len(), counts.len());
     for bucket in 0..BUCKETS {
@@ -39,7 +39,7 @@ fn agree(segment: &Segment, oracle: &Memory, holder: &Holder) -> Result<(), Test
             let row = reading
                 .counts
                 .iter()
-                .find(|row| row.client == key.client && row.count == key.count);
+                .find(|row| row.name == read_name(key.name) && row.count == key.count);
             let expected = counts.remove(&key.digest.tag);
             prop_assert_eq!(row.map(|row| row.value), expected);
             prop_assert_eq!(holder.count(key.digest), expected.unwrap_or(0));

@@ -133,8 +133,8 @@ fn reading_and_auditing_while_all_move_finds_nothing_wrong() {
             .collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
             assert_eq!(audit(&segment), 0);
-            for row in read(&segment).counts {
-                let n = row.client.words()[1];
+            for row in read(&segment, 0).counts {
+                let n = number_of(&row.name);
                 assert_eq!(row.count, key(n).count, "a label of two keys");
                 assert!((1..=2).contains(&row.value));
             }

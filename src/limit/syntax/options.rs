@@ -1,0 +1,249 @@
+//! The options of the limiting directives and of `IPLimitDefaults`.
+//!
+//! One reader for all of them: it is told what the directive takes, and says of an option
+//! that belongs to another one where it belongs.
+
+use std::time::Duration;
+
+use super::{Fault, digits, networks, once};
+use crate::limit::network::Network;
+use crate::limit::rate::{LONGEST, MOST};
+use crate::limit::rating::Statuses;
+use crate::limit::rule::{Count, Scope};
+use crate::limit::units;
+
+/// An option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Name {
+    Scope,
+    For,
+    Count,
+    Busy,
+    Burst,
+    Delay,
+    Freeze,
+    Extend,
+    On,
+}
+
+/// What a directive takes.
+pub(super) struct Takes {
+    /// Its options.
+    pub(super) names: &'static [Name],
+    /// What `scope=` may say, and how it is written.
+    pub(super) scopes: (&'static [Scope], &'static str),
+    /// How that of `count=` is written.
+    pub(super) counts: &'static str,
+    /// All of it, as messages say it.
+    pub(super) help: &'static str,
+}
+
+/// What was said.
+#[derive(Default)]
+pub(super) struct Options {
+    pub(super) scope: Option<Scope>,
+    pub(super) networks: Option<Vec<Network>>,
+    pub(super) count: Option<Count>,
+    /// 1..=100
+    pub(super) busy: Option<u8>,
+    /// 1..=[`MOST`]
+    pub(super) burst: Option<u32>,
+    /// 0..=[`MOST`]
+    pub(super) delay: Option<u32>,
+    /// 1 ms to [`LONGEST`]
+    pub(super) freeze: Option<Duration>,
+    pub(super) extend: Option<()>,
+    /// Some of 200..=599
+    pub(super) on: Option<Statuses>,
+}
+
+impl Name {
+    const ALL: [Name; 9] = [
+        Name::Scope,
+        Name::For,
+        Name::Count,
+        Name::Busy,
+        Name::Burst,
+        Name::Delay,
+        Name::Freeze,
+        Name::Extend,
+        Name::On,
+    ];
+
+    /// How the option begins; without an equals sign it stands alone.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Name::Scope => "scope=",
+            Name::For => "for=",
+            Name::Count => "count=",
+            Name::Busy => "busy=",
+            Name::Burst => "burst=",
+            Name::Delay => "delay=",
+            Name::Freeze => "freeze=",
+            Name::Extend => "extend",
+            Name::On => "on=",
+        }
+    }
+
+    /// The directives that take it, where not all do.
+    const fn owners(self) -> Option<&'static str> {
+        match self {
+            Name::Scope | Name::For => None,
+            Name::Count => Some("MaxConnPerIP"),
+            Name::Busy => Some("MaxConnPerIP and MaxConnPerKey"),
+            Name::Burst | Name::Delay => Some("MaxRatePerIP and MaxRatePerKey"),
+            Name::Freeze | Name::Extend => Some("MaxHitsPerIP and MaxHitsPerKey"),
+            Name::On => Some("MaxRatePerIP, MaxRatePerKey, MaxHitsPerIP and MaxHitsPerKey"),
+        }
+    }
+
+    /// The option that this word is, and its value.
+    pub(super) fn of(word: &str) -> Option<(Name, &str)> {
+        let value = |name: Name| match (name.label().strip_suffix('='), word.split_once('=')) {
+            (Some(label), Some((said, value))) => said.eq_ignore_ascii_case(label).then_some(value),
+            (None, None) => word.eq_ignore_ascii_case(name.label()).then_some(""),
+            _ => None,
+        };
+        Name::ALL
+            .into_iter()
+            .find_map(|name| Some((name, value(name)?)))
+    }
+}
+
+impl Options {
+    /// What these words say to a directive that takes so much.
+    pub(super) fn read(words: &[String], takes: &Takes) -> Result<Options, Fault> {
+        let mut said = Options::default();
+        for word in words {
+            let unknown = || Fault::Word(word.clone(), takes.help);
+            let (name, value) = Name::of(word).ok_or_else(unknown)?;
+            if !takes.names.contains(&name) {
+                return Err(name.owners().map_or_else(unknown, |owners| {
+                    let (label, help) = (name.label(), takes.help);
+                    Fault::Sentence(format!(
+                        "\"{word}\" is of no use here: {label} belongs to {owners}; {help}"
+                    ))
+                }));
+            }
+            said.take(name, value, takes)?;
+        }
+        Ok(said)
+    }
+
+    fn take(&mut self, name: Name, value: &str, takes: &Takes) -> Result<(), Fault> {
+        let label = name.label();
+        let wrong = |works| Fault::Value(label, value.to_owned(), works);
+        match name {
+            Name::Scope => {
+                let (scopes, works) = takes.scopes;
+                let scope = Scope::parse(value, scopes).ok_or_else(|| wrong(works))?;
+                once(&mut self.scope, scope, label)
+            }
+            Name::For => once(&mut self.networks, networks(label, value)?, label),
+            Name::Count => {
+                let count = Count::parse(value).ok_or_else(|| wrong(takes.counts))?;
+                once(&mut self.count, count, label)
+            }
+            Name::Busy => {
+                let percent = value
+                    .strip_suffix('%')
+                    .and_then(digits)
+                    .filter(|percent| (1..=100).contains(percent))
+                    .ok_or_else(|| wrong("N% with N from 1 to 100, for example busy=80%"))?;
+                once(&mut self.busy, percent, label)
+            }
+            Name::Burst => {
+                let burst = digits(value)
+                    .filter(|burst| (1..=MOST).contains(burst))
+                    .ok_or_else(|| wrong("N with N from 1 to 1000000, for example burst=20"))?;
+                once(&mut self.burst, burst, label)
+            }
+            Name::Delay => {
+                let delay = digits(value)
+                    .filter(|delay| *delay <= MOST)
+                    .ok_or_else(|| {
+                        wrong("N with N from 0 to that of burst=, for example delay=5")
+                    })?;
+                once(&mut self.delay, delay, label)
+            }
+            Name::Freeze => {
+                let freeze = units::time(value)
+                    .ok()
+                    .filter(|freeze| (Duration::from_millis(1)..=LONGEST).contains(freeze))
+                    .ok_or_else(|| {
+                        wrong("TIME from 1ms to 366d, in ms, s, min, h or d, for example freeze=10min")
+                    })?;
+                once(&mut self.freeze, freeze, label)
+            }
+            Name::Extend => once(&mut self.extend, (), label),
+            Name::On => once(&mut self.on, statuses(value)?, label),
+        }
+    }
+}
+
+/// The statuses of `on=`, with commas between them.
+fn statuses(value: &str) -> Result<Statuses, Fault> {
+    let mut statuses = Statuses::default();
+    for word in value.split(',').map(str::trim) {
+        let status = digits(word).filter(|status| word.len() == 3 && (200..=599).contains(status));
+        if !status.is_some_and(|status| statuses.add(status)) {
+            let wrong = if word.is_empty() { value } else { word };
+            return Err(Fault::Value(
+                Name::On.label(),
+                wrong.to_owned(),
+                "STATUS,... with statuses from 200 to 599, for example on=401,403",
+            ));
+        }
+    }
+    Ok(statuses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_known_by_its_name_in_any_case() {
+        for (word, known) in [
+            ("scope=", Some((Name::Scope, ""))),
+            ("ON=401", Some((Name::On, "401"))),
+            ("for=a=b", Some((Name::For, "a=b"))),
+            ("Extend", Some((Name::Extend, ""))),
+            ("extend=", None),
+            ("scope", None),
+            ("=", None),
+            ("", None),
+            ("shared", None),
+        ] {
+            assert_eq!(Name::of(word), known, "{word}");
+        }
+    }
+
+    #[test]
+    fn statuses_are_read_with_commas_between_them() {
+        for (value, expected) in [
+            ("401", Ok(vec![401])),
+            ("403,401,403", Ok(vec![401, 403])),
+            ("200, 599", Ok(vec![200, 599])),
+            ("", Err("\"\"")),
+            ("401,", Err("\"401,\"")),
+            ("4xx", Err("\"4xx\"")),
+            ("401,199", Err("\"199\"")),
+            ("600", Err("\"600\"")),
+            ("0401", Err("\"0401\"")),
+            ("+40", Err("\"+40\"")),
+            ("401 403", Err("\"401 403\"")),
+            ("slow", Err("\"slow\"")),
+        ] {
+            match (statuses(value), expected) {
+                (Ok(said), Ok(expected)) => assert!(said.iter().eq(expected), "{value}"),
+                (Err(fault), Err(quoted)) => {
+                    let message = fault.to_string();
+                    assert!(message.contains(quoted), "{value}: {message}");
+                    assert!(message.contains("on=401,403"), "{value}: {message}");
+                }
+                (said, _) => panic!("{value}: {said:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What a request was charged at rates, so that a later refusal of ours takes it back; and
+//! what it may yet be charged, once its status is known (`on=`).
+
+use super::running::Running;
+use super::zones::Key;
+use crate::httpd::pool::{List, Pool};
+use crate::limit::key::{CountId, Digest};
+use crate::limit::rating::{Limit, Statuses};
+use crate::store::Name;
+
+/// A token that was taken, or a hit that was counted.
+#[derive(Clone, Copy)]
+struct Charge {
+    /// Of the key within its count.
+    digest: Digest,
+    limit: Limit,
+    /// The state that it made.
+    charged: u64,
+    /// Whether it stays when a dry run marks the request.
+    outlives_mark: bool,
+}
+
+/// A charge that waits for the status of the answer.
+#[derive(Clone, Copy)]
+struct Late<'r> {
+    key: Key<'r>,
+    count: CountId,
+    limit: Limit,
+    on: Statuses,
+}
+
+/// The charges of one client request.
+pub struct Charges<'r> {
+    pool: Pool<'r>,
+    taken: List<'r, Charge, 2>,
+    late: List<'r, Late<'r>, 1>,
+}
+
+impl<'r> Charges<'r> {
+    /// None yet.
+    pub fn new(pool: Pool<'r>) -> Charges<'r> {
+        Charges {
+            pool,
+            taken: List::new(pool),
+            late: List::new(pool),
+        }
+    }
+
+    /// Whether this key was charged: one request is one token of a bucket, however many
+    /// rules share it.
+    pub fn has(&self, digest: Digest) -> bool {
+        self.taken.iter().any(|charge| charge.digest == digest)
+    }
+
+    /// Notes that the key was charged, which made its state `charged`.
+    pub fn note(&self, digest: Digest, limit: Limit, charged: u64, outlives_mark: bool) {
+        self.taken.push(Charge {
+            digest,
+            limit,
+            charged,
+            outlives_mark,
+        });
+    }
+
+    /// Takes all charges back: a refused request costs nothing.
+    pub fn refund(&self, running: Running) {
+        while let Some(charge) = self.taken.pop() {
+            refund(running, charge);
+        }
+        while self.late.pop().is_some() {}
+    }
+
+    /// Takes back what a dry run's own rules have charged for a request that it marks.
+    pub fn refund_marked(&self, running: Running) {
+        while let Some(charge) = self.taken.take(|charge| !charge.outlives_mark) {
+            refund(running, charge);
+        }
+    }
+
+    /// Notes that the key is to be charged if the answer has one of these statuses.
+    pub fn await_status(&self, key: Key<'_>, count: CountId, limit: Limit, on: Statuses) {
+        let digest = key.digest.within(count);
+        let is_known = |late: Late<'_>| late.key.digest.within(late.count) == digest;
+        if self.late.iter().any(is_known) {
+            return;
+        }
+        // A subrequest's pool is gone by then.
+        let name = match key.name {
+            Name::Text(text) => Name::Text(self.pool.slice(text.iter().copied())),
+            Name::Client(address) => Name::Client(address),
+            Name::Network(address, bits) => Name::Network(address, bits),
+            Name::Hidden(digest) => Name::Hidden(digest),
+        };
+        self.late.push(Late {
+            key: Key {
+                digest: key.digest,
+                name,
+            },
+            count,
+            limit,
+            on,
+        });
+    }
+
+    /// Whether some charge waits for the status.
+    pub fn awaits_status(&self) -> bool {
+        self.late.iter().next().is_some()
+    }
+
+    /// The status of the answer is known. `seen` is when the request began.
+    pub fn has_status(&self, running: Running, seen: u32, status: u16) {
+        while let Some(late) = self.late.pop() {
+            if !late.on.contains(status) {
+                continue;
+            }
+            let now = running.nanos();
+            let key = late.key.within(late.count);
+            running
+                .child
+                .holder
+                .change_rate(&key, seen, |word| (Some(late.limit.charge(word, now)), ()));
+        }
+    }
+}
+
+fn refund(running: Running, charge: Charge) {
+    let now = running.nanos();
+    running
+        .child
+        .holder
+        .change_known_rate(charge.digest, |word| {
+            charge.limit.refund(word, now, charge.charged)
+        });
+}
