@@ -290,6 +290,8 @@ mod tests {
                     Decision::Over(over) => over.next.unwrap_or(word),
                 };
                 prop_assert!(!is_spent(word, now));
+            prop_assert!(!matches!(limit.check(word, now), Decision::Pass(pass) if pass.next != word));
+            prop_assert!(is_spent(now, now) && !is_spent(now + 1, now));
                 prop_assert_eq!(frozen_for(0, now), None);
             }
             now += idle;

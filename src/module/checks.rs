@@ -38,33 +38,35 @@ pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
     warnings
 }
 
-/// Rules that share a bucket must agree on it. `Err` names two that do not.
-pub fn buckets(inventory: &Inventory<'_>) -> Result<(), String> {
-    let rates: Vec<&Placed<'_>> = inventory
-        .rules()
-        .filter(|rule| {
-            let rating = rule.terms.rating();
-            rating.is_some_and(|rating| rating.limit.is_some() && rating.scope != Scope::Location)
-        })
-        .collect();
+/// The rates whose buckets more than one place can share, first written first.
+pub fn shared_buckets<'p>(inventory: &Inventory<'p>) -> Vec<&'p Placed<'p>> {
+    let is_shared = |rule: &&Placed<'_>| {
+        let rating = rule.terms.rating();
+        rating.is_some_and(|rating| rating.limit.is_some() && rating.scope != Scope::Location)
+    };
+    let mut rates: Vec<_> = inventory.rules().filter(is_shared).collect();
+    rates.reverse();
+    rates
+}
+
+/// Rules that share a bucket must agree on it. `Err` says that `rule` does not with one of
+/// the others.
+pub fn agrees<'p>(rule: &Placed<'_>, others: &[&Placed<'p>]) -> Result<(), String> {
     let bucket = |rule: &Placed<'_>| {
         let rating = rule.terms.rating()?;
         Some((rating.on, rating.limit?.without_delay()))
     };
-    // The last written stands first.
-    for (at, rule) in rates.iter().enumerate() {
-        let other = rates[at + 1..]
-            .iter()
-            .find(|other| rule.shares_bucket_with(other) && bucket(rule) != bucket(other));
-        if let Some(other) = other {
-            return Err(format!(
-                "{} on line {} of {} shares its bucket with the one on line {} of {}, so both must give the same \
-                 number, burst=, freeze=, extend and on=; or use scope=location for a bucket of its own",
-                rule.name, rule.line, rule.file, other.line, other.file
-            ));
-        }
+    let rival = others
+        .iter()
+        .find(|other| rule.shares_bucket_with(other) && bucket(rule) != bucket(other));
+    match rival {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "{} on line {} of {} shares its bucket with the one on line {} of {}, so both must give the same \
+             number, burst=, freeze=, extend and on=; or use scope=location for a bucket of its own",
+            rule.name, rule.line, rule.file, other.line, other.file
+        )),
     }
-    Ok(())
 }
 
 /// Whether the text LIMITIP stands anywhere in the configuration's arguments.

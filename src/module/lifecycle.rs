@@ -4,25 +4,22 @@
 //! httpd carries over reloads.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::config::Site;
-use super::meta::Meta;
 use super::rules::{Inventory, Placed, may_count, zone_named};
 use super::running::{
     ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_KEY_RULE, SERVER_RULE, WIDE, flag,
 };
 use super::zones::Zone;
-use super::{MODULE, checks, dump, memory};
+use super::{MODULE, checks, dump, memory, records};
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
 use crate::httpd::{boundary, layout, process, state};
-use crate::limit::concurrency::count_of;
-use crate::limit::key::CountId;
-use crate::limit::rule::{Defaults, Directive, Level, Scope, Terms};
+use crate::limit::rule::{Defaults, Directive, Level, Terms};
 use crate::limit::syntax::Who;
 use crate::report::message::Id;
 use crate::report::refusal::LeftOut;
@@ -84,7 +81,11 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), St
         rule.settle();
         rule.zone.set(zone_of(rule, inventory.zones())?);
     }
-    checks::buckets(inventory)
+    let shared = checks::shared_buckets(inventory);
+    for (at, rule) in shared.iter().enumerate() {
+        checks::agrees(rule, &shared[..at])?;
+    }
+    Ok(())
 }
 
 /// The zone of a rule about keys. `Err` says that there is none of its name.
@@ -150,96 +151,19 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         generation,
         defaults: inventory.defaults(),
         zones: inventory.zones(),
+        shared_buckets: pool.slice(checks::shared_buckets(inventory).iter().copied()),
         main,
     });
     for rule in inventory.rules() {
-        record(runtime, rule);
-        if let (Some(index), Some(meta)) = (rule.record.get(), meta_of(rule)) {
+        records::record(runtime, rule);
+        if let (Some(index), Some(meta)) = (rule.record.get(), records::meta_of(rule)) {
             runtime.segment.ledger().redefine(index, meta.pack());
         }
     }
-    record_wide_counts(runtime, flags);
+    records::record_wide_counts(runtime, flags);
     pool.on_clear(runtime);
     runtime.rise();
     Ok(())
-}
-
-/// Gives a rule its record, under which it is counted and shown.
-fn record(runtime: &Runtime, rule: &Placed<'_>) {
-    let Some(meta) = meta_of(rule) else {
-        return;
-    };
-    let ledger = runtime.segment.ledger();
-    let index = ledger.register(rule.id.get().0, meta.pack(), rule.name, rule.vhost());
-    rule.record.set(index);
-    match index {
-        Some(index) => ledger.touch(index, runtime.generation),
-        None => no_record(runtime, rule),
-    }
-    if !rule.networks.is_empty() {
-        // Like rules of one place share their count, which then is no single one's.
-        ledger.register(rule.count.get().0, Meta::WIDE, rule.place, rule.vhost());
-    }
-}
-
-/// What a record says of the rule; None for `off`.
-fn meta_of(rule: &Placed<'_>) -> Option<Meta> {
-    match (&rule.terms, rule.meaning_at_home()) {
-        (Terms::Rate(rating), _) => Meta::of_rate(rating),
-        (Terms::Concurrency(terms), Some(meaning)) if terms.limit.is_some() => {
-            Some(Meta::of_places(&rule.terms, meaning))
-        }
-        _ => None,
-    }
-}
-
-/// Tells once per process that there is no room for the counters of more rules.
-#[cold]
-fn no_record(runtime: &Runtime, rule: &Placed<'_>) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
-        let text = format!(
-            "{}: {} on line {} of {} limits, but is not shown by limitipconn-status: there are {} records of rules, \
-             made at the start; stop and start httpd for more",
-            Id::NoRecord,
-            rule.name,
-            rule.line,
-            rule.file,
-            runtime.segment.size().rules
-        );
-        runtime.log(LogLevel::WARNING, &text);
-    }
-}
-
-/// Counts that belong to no single rule get records too, so that they have names.
-fn record_wide_counts(runtime: &Runtime, flags: u32) {
-    let ledger = runtime.segment.ledger();
-    for (level, scope) in WIDE {
-        if flags & flag(level, scope) == 0 {
-            continue;
-        }
-        let name = wide_name(level, scope);
-        for server in runtime.main.all() {
-            let Some(site) = server.config(MODULE) else {
-                continue;
-            };
-            let CountId(id) = count_of(scope, level, CountId(0), site.id.get());
-            let vhost = (scope == Scope::Vhost && server.is_virtual()).then(|| site.label.get());
-            ledger.register(id, Meta::WIDE, &name, vhost);
-            if scope == Scope::Server {
-                break;
-            }
-        }
-    }
-}
-
-/// What a count over a whole server or virtual host is called.
-pub fn wide_name(level: Level, scope: Scope) -> String {
-    let level = match level {
-        Level::Server => "server",
-        Level::Directory => "directory",
-    };
-    format!("requests@{} ({level} level)", scope.word())
 }
 
 /// After the scoreboard was made. `Err` is the sentence with which httpd refuses to run.
@@ -346,10 +270,11 @@ pub fn met_in_htaccess(rule: &Placed<'_>) -> Result<(), String> {
     };
     rule.settle();
     rule.zone.set(zone_of(rule, runtime.zones)?);
-    record(runtime, rule);
+    checks::agrees(rule, runtime.shared_buckets)?;
+    records::record(runtime, rule);
     let bits = flags_of(rule, runtime.defaults);
     if runtime.segment.flags() & bits != bits {
-        record_wide_counts(runtime, bits);
+        records::record_wide_counts(runtime, bits);
         runtime.segment.raise(bits);
     }
     Ok(())

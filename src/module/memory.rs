@@ -3,10 +3,11 @@
 use std::ffi::CStr;
 
 use super::MODULE;
-use super::rules::Inventory;
+use super::rules::{Inventory, Placed};
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::server::Server;
 use crate::httpd::state;
+use crate::limit::rule::{Scope, Terms};
 use crate::report::message::Id;
 use crate::store::{Parts, Segment, Size};
 
@@ -55,13 +56,36 @@ fn wanted(inventory: &Inventory<'_>, main: Server<'_>) -> Size {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     // Room for as many again: reloads add rules, and .htaccess files have some.
     let rules = number(inventory.rules().count())
-        .saturating_add(number(main.all().count()).saturating_mul(2));
+        .saturating_add(number(main.all().count()).saturating_mul(2))
+        .saturating_add(names_of_vhosts(inventory, main));
     Size {
         keys,
         leases: leases.clamp(65536, 4_194_240),
         slots,
         rules: rules.saturating_mul(2).clamp(4096, 1 << 20),
     }
+}
+
+/// Rules about keys or rates that count by virtual host have a count with a name of its own
+/// on each.
+fn names_of_vhosts(inventory: &Inventory<'_>, main: Server<'_>) -> u32 {
+    let all = u32::try_from(main.all().count()).unwrap_or(u32::MAX);
+    let of = |rule: &Placed<'_>| {
+        let counts_by_vhost = match &rule.terms {
+            Terms::Rate(rating) => rating.scope == Scope::Vhost,
+            Terms::Concurrency(terms) => {
+                rule.directive.is_per_key() && terms.scope == Some(Scope::Vhost)
+            }
+        };
+        match (counts_by_vhost, rule.server) {
+            (false, _) => 0,
+            (true, Some(server)) if server.is_virtual() => 1,
+            (true, _) => all,
+        }
+    };
+    inventory
+        .rules()
+        .fold(0, |sum, rule| u32::saturating_add(sum, of(rule)))
 }
 
 fn kept(parts: Parts, main: Server<'_>, wanted: Size) -> Option<Segment> {

@@ -19,6 +19,7 @@ mod lifecycle;
 mod memory;
 mod meta;
 mod place;
+mod records;
 mod rules;
 mod running;
 mod server_status;
@@ -27,6 +28,7 @@ mod status;
 mod streams;
 mod trip;
 mod variable;
+mod vectors;
 mod visitor;
 mod zones;
 
@@ -55,10 +57,10 @@ pub static limitipconn_module: Module<Kept> = Module::new(
     c"mod_limitipconn.c",
     DIRECTIVES.as_ptr(),
     Callbacks {
-        create_directory: hooks::create_directory,
-        merge_directory: hooks::merge_directory,
-        create_server: hooks::create_server,
-        merge_server: hooks::merge_server,
+        create_directory: vectors::create_directory,
+        merge_directory: vectors::merge_directory,
+        create_server: vectors::create_server,
+        merge_server: vectors::merge_server,
         register_hooks: hooks::register,
     },
 );

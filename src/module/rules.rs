@@ -228,6 +228,9 @@ impl<'p> Placed<'p> {
 
     /// Whether a request can be charged at the same bucket for both.
     pub fn shares_bucket_with(&self, other: &Placed<'_>) -> bool {
+        if self.shared.get() != other.shared.get() {
+            return false;
+        }
         let (Some(ours), Some(theirs)) = (self.terms.rating(), other.terms.rating()) else {
             return false;
         };
@@ -237,9 +240,7 @@ impl<'p> Placed<'p> {
             Scope::Vhost => self.server == other.server || is_main(self) || is_main(other),
             Scope::Zone => true,
         };
-        meet && ours.scope == theirs.scope
-            && self.networks == other.networks
-            && self.shared.get() == other.shared.get()
+        meet && ours.scope == theirs.scope && self.networks == other.networks
     }
 
     /// What a later plain rule of the same section replaces.

@@ -61,6 +61,8 @@ pub struct Runtime {
     pub defaults: &'static [Defaults],
     /// The zones that were declared.
     pub zones: &'static [&'static Zone<'static>],
+    /// The rates whose buckets a rule of a .htaccess file may share.
+    pub shared_buckets: &'static [&'static Placed<'static>],
     /// The main server.
     pub main: Server<'static>,
 }

@@ -116,9 +116,10 @@ pub fn of_tree(
     inventory: &Inventory<'static>,
     servers: &[Server<'static>],
 ) -> Vec<Place> {
-    let mut rules: HashMap<(&str, &str, u32), Vec<&'static Placed<'static>>> = HashMap::new();
+    let mut rules: HashMap<(&str, &str, &str, u32), Vec<&'static Placed<'static>>> = HashMap::new();
     for rule in inventory.rules() {
-        let key = (rule.place, rule.file, rule.line);
+        let place = rule.place.split_once('@').map_or("", |(_, place)| place);
+        let key = (rule.directive.name(), place, rule.file, rule.line);
         rules.entry(key).or_default().push(rule);
     }
     let makes_rules = |name: &str| inventory.rules().any(|rule| rule.directive.name() == name);
@@ -153,8 +154,8 @@ pub fn of_tree(
         };
         let spot = spot_of(node);
         let kind = if makes_rules {
-            let full = format!("{name}@{name_of_place}");
-            let here = rules.get(&(full.as_str(), spot.file.as_str(), spot.line));
+            let key = (name, name_of_place.as_str(), spot.file.as_str(), spot.line);
+            let here = rules.get(&key);
             let mut here = here.into_iter().flatten().copied();
             here.find(|rule| rule.server == Some(servers[server]))
                 .map_or(Kind::Superseded, Kind::Rule)

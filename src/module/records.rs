@@ -1,0 +1,127 @@
+//! The records of rules in shared memory, under which they are counted and shown; and the
+//! names of counts that are no single rule's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::MODULE;
+use super::meta::Meta;
+use super::rules::Placed;
+use super::running::{Runtime, WIDE, flag};
+use crate::httpd::log::LogLevel;
+use crate::limit::concurrency::count_of;
+use crate::limit::key::CountId;
+use crate::limit::rule::{Defaults, Directive, Level, Scope, Terms};
+use crate::report::message::Id;
+
+/// Gives a rule its record, under which it is counted and shown.
+pub fn record(runtime: &Runtime, rule: &Placed<'_>) {
+    let Some(meta) = meta_of(rule) else {
+        return;
+    };
+    let ledger = runtime.segment.ledger();
+    let index = ledger.register(rule.id.get().0, meta.pack(), rule.name, rule.vhost());
+    rule.record.set(index);
+    match index {
+        Some(index) => ledger.touch(index, runtime.generation),
+        None => no_record(runtime, rule),
+    }
+    record_shared_count(runtime, rule);
+    if !rule.networks.is_empty() {
+        // Like rules of one place share their count, which then is no single one's.
+        ledger.register(rule.count.get().0, Meta::WIDE, rule.place, rule.vhost());
+    }
+}
+
+/// A count or bucket that rules about keys or rates share gets a record, so that it has a
+/// name: `MaxConnPerKey:api@zone`, or `...@vhost` on each virtual host.
+fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>) {
+    let scope = match &rule.terms {
+        Terms::Rate(rating) => rating.scope,
+        Terms::Concurrency(terms) => match rule.directive {
+            Directive::MaxConnPerIp => return,
+            _ => terms.meaning_for_keys(&Defaults::default()).scope,
+        },
+    };
+    if scope == Scope::Location {
+        return;
+    }
+    let kind = rule.place.split_once('@').map_or("", |(kind, _)| kind);
+    let name = format!("{kind}@{}", scope.word());
+    let ledger = runtime.segment.ledger();
+    let register = |id: CountId, vhost| ledger.register(id.0, Meta::WIDE, &name, vhost);
+    if scope == Scope::Zone {
+        register(rule.count_of(scope, rule.at, CountId(0)), None);
+        return;
+    }
+    // A rule of the main server is in effect on all of them, one of a virtual host there.
+    let home = rule.server.filter(|server| server.is_virtual());
+    for server in runtime.main.all() {
+        if home.is_some_and(|home| home != server) {
+            continue;
+        }
+        if let Some(site) = server.config(MODULE) {
+            let vhost = server.is_virtual().then(|| site.label.get());
+            register(rule.count_of(scope, rule.at, site.id.get()), vhost);
+        }
+    }
+}
+
+/// What a record says of the rule; None for `off`.
+pub fn meta_of(rule: &Placed<'_>) -> Option<Meta> {
+    match (&rule.terms, rule.meaning_at_home()) {
+        (Terms::Rate(rating), _) => Meta::of_rate(rating),
+        (Terms::Concurrency(terms), Some(meaning)) if terms.limit.is_some() => {
+            Some(Meta::of_places(&rule.terms, meaning))
+        }
+        _ => None,
+    }
+}
+
+/// Tells once per process that there is no room for the counters of more rules.
+#[cold]
+fn no_record(runtime: &Runtime, rule: &Placed<'_>) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        let text = format!(
+            "{}: {} on line {} of {} limits, but is not shown by limitipconn-status: there are {} records of rules, \
+             made at the start; stop and start httpd for more",
+            Id::NoRecord,
+            rule.name,
+            rule.line,
+            rule.file,
+            runtime.segment.size().rules
+        );
+        runtime.log(LogLevel::WARNING, &text);
+    }
+}
+
+/// Counts that belong to no single rule get records too, so that they have names.
+pub fn record_wide_counts(runtime: &Runtime, flags: u32) {
+    let ledger = runtime.segment.ledger();
+    for (level, scope) in WIDE {
+        if flags & flag(level, scope) == 0 {
+            continue;
+        }
+        let name = wide_name(level, scope);
+        for server in runtime.main.all() {
+            let Some(site) = server.config(MODULE) else {
+                continue;
+            };
+            let CountId(id) = count_of(scope, level, CountId(0), site.id.get());
+            let vhost = (scope == Scope::Vhost && server.is_virtual()).then(|| site.label.get());
+            ledger.register(id, Meta::WIDE, &name, vhost);
+            if scope == Scope::Server {
+                break;
+            }
+        }
+    }
+}
+
+/// What a count over a whole server or virtual host is called.
+fn wide_name(level: Level, scope: Scope) -> String {
+    let level = match level {
+        Level::Server => "server",
+        Level::Directory => "directory",
+    };
+    format!("requests@{} ({level} level)", scope.word())
+}
