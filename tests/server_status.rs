@@ -109,6 +109,7 @@ fn lines_for_programs_are_a_name_and_a_number(mpm: Mpm) {
             "IPLimitExempt: 0",
             "IPLimitKeysUsed: 2",
             &format!("IPLimitKeysCapacity: {capacity}"),
+            "IPLimitKeysFrozen: 0",
             "IPLimitPlacesHeld: 3",
             "IPLimitEvictions: 0",
             "IPLimitUntracked: 0",
