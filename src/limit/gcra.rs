@@ -1,4 +1,4 @@
-//! The token bucket, as GCRA: the generic cell rate algorithm (ITU-T I.371, appendix A),
+//! The token bucket, as GCRA: the generic cell rate algorithm (ITU-T I.371),
 //! in the form of virtual scheduling.
 //!
 //! All there is of a bucket is the theoretical arrival time (TAT): when it will be full

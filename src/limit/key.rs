@@ -43,8 +43,6 @@ impl Secret {
     pub fn digest_of(&self, text: &[u8]) -> Digest {
         let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
         hasher.write(text);
-        // No text is written like an address.
-        hasher.write_u8(0xff);
         hasher.finish128().into()
     }
 }

@@ -15,6 +15,7 @@ use crate::httpd::first_output;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::state;
+use crate::limit::gcra;
 use crate::limit::key::CountId;
 use crate::limit::rating::{Limit, Statuses};
 use crate::limit::settings::{Settings, Within};
@@ -86,9 +87,13 @@ impl<'r> Answer<'r> {
         status
     }
 
-    /// Lets the request wait for its turn, so long in nanoseconds. Returns what the hook
-    /// returns: a client that goes away meanwhile is not served.
+    /// Lets the request wait for its turn, so long in nanoseconds, but over all the places
+    /// that it comes to no longer than one may. Returns what the hook returns: a client
+    /// that goes away meanwhile is not served.
     pub fn wait(&self, time: u64, found: Found<'_>) -> c_int {
+        let longest = gcra::LONGEST_WAIT.as_nanos() as u64;
+        let time = time.min(longest.saturating_sub(self.trip.waited.get()));
+        self.trip.waited.set(self.trip.waited.get() + time.max(1));
         if self.running.runtime.names_variables && !self.trip.marked.get() {
             let initial = self.request.initial();
             initial.set_variable(c"LIMITIP_STATUS", "DELAYED");
@@ -108,7 +113,9 @@ impl<'r> Answer<'r> {
     /// Marks a request that would have to wait for its turn, were it not a dry run.
     pub fn would_wait(&self, found: Found<'_>) {
         self.tell(Verdict::DelayedDryRun, found, &self.settings.merged());
-        if !self.trip.marked.get() {
+        if !self.trip.marked.get() && self.running.runtime.names_variables {
+            // No rule that it passes later takes the mark away.
+            self.trip.waited.set(self.trip.waited.get().max(1));
             mark(self.request.initial(), Verdict::DelayedDryRun, found);
         }
     }
@@ -134,11 +141,14 @@ impl<'r> Answer<'r> {
     #[inline(never)]
     fn mark_passed(&self, found: Found<'_>) {
         self.tell_limits(found);
-        // What a dry run has marked stays so.
+        // What a dry run has marked stays so, and what had to wait.
         if !self.running.runtime.names_variables || self.trip.marked.get() {
             return;
         }
         let initial = self.request.initial();
+        if self.trip.waited.get() > 0 {
+            return;
+        }
         initial.set_variable(c"LIMITIP_STATUS", "PASSED");
         if found.left < self.trip.least_room.get() {
             self.trip.least_room.set(found.left);

@@ -84,8 +84,8 @@ pub struct Asking<'r> {
     no_rates: bool,
     defaults: Defaults,
     vhost: CountId,
-    /// The longest time that a rule makes the request wait, and what that rule found.
-    wait: Cell<Option<(u64, Found<'r>)>>,
+    /// The longest time that a rule makes the request wait, which rule, and what it found.
+    wait: Cell<Option<(u64, &'r Placed<'r>, Found<'r>)>>,
 }
 
 impl<'r> Asking<'r> {
@@ -194,7 +194,14 @@ impl<'r> Asking<'r> {
         if self.look == Look::Arrival {
             return None;
         }
-        let key = rule.zone.get()?.key(running, request, trip);
+        let zone = rule.zone.get()?;
+        // A key of several parts is not empty for want of the user.
+        let is_early = zone.names_user && self.look == Look::Walk;
+        let key = if is_early {
+            None
+        } else {
+            zone.key(running, request, trip)
+        };
         if key.is_none() && self.look == Look::Walk {
             trip.postponed.set(true);
         }
@@ -228,7 +235,10 @@ impl<'r> Asking<'r> {
             _ => self.ask_each(),
         };
         match self.wait.get() {
-            Some((wait, found)) if status == DECLINED => self.answer.wait(wait, found),
+            Some((wait, rule, found)) if status == DECLINED => {
+                self.answer.running.count(rule, Fate::Delayed);
+                self.answer.wait(wait, found)
+            }
             _ => status,
         }
     }

@@ -186,7 +186,7 @@ fn low_on_root(inventory: &Inventory<'_>) -> Option<String> {
 
 fn busy_page_by_url(main: Server<'_>) -> Vec<String> {
     // The statuses that refusals may have here or there.
-    let mut statuses = vec![String::from("503")];
+    let mut statuses = vec![String::from("503"), String::from("429")];
     tree::walk(&mut |node| {
         if node.name().eq_ignore_ascii_case("IPLimitErrorStatus") {
             statuses.extend(arguments::words(&node.arguments()).unwrap_or_default());

@@ -13,7 +13,7 @@ use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
 use crate::report::json;
 use crate::report::message::Id;
-use crate::report::printable::printable;
+use crate::report::printable::encoded_key;
 use crate::report::snapshot::{CountRow, FrozenRow, Keys, Leases, Pool, Reaped, RuleRow, Snapshot};
 use crate::store::{self, Fate, KeyName, RuleRecord};
 use crate::sys;
@@ -166,7 +166,7 @@ fn key(name: &KeyName, prefix: Prefix) -> String {
         KeyName::Network(client, length) => network(*client, *length),
         KeyName::Text(bytes, is_cut) => {
             let end = if *is_cut { "..." } else { "" };
-            printable(&String::from_utf8_lossy(bytes)) + end
+            encoded_key(bytes) + end
         }
         KeyName::Hidden(digest) => format!("digest:{digest:016x}"),
     }
@@ -195,7 +195,7 @@ mod tests {
             (KeyName::Network(v4, 16), "127.0.0.2/16"),
             (KeyName::Network(v6, 128), "2001:db8:0:1::"),
             (KeyName::Text(b"a b".to_vec(), false), "a b"),
-            (KeyName::Text(b"a\n".to_vec(), true), "a%0A..."),
+            (KeyName::Text(b"a%\n\xff".to_vec(), true), "a%25%0A%FF..."),
             (KeyName::Hidden(0xab), "digest:00000000000000ab"),
         ] {
             assert_eq!(key(&name, Prefix::default()), written);

@@ -68,6 +68,8 @@ pub struct Trip<'r> {
     pub refused: Cell<bool>,
     /// Whether a dry run would have refused it.
     pub marked: Cell<bool>,
+    /// How long it has waited for its turn, in nanoseconds.
+    pub waited: Cell<u64>,
     /// Whether it was counted as exempt.
     pub exempt: Cell<bool>,
     /// The least room that a rule which let it pass had left.
@@ -124,6 +126,7 @@ impl<'r> Trip<'r> {
             keys_asked: Cell::new(false),
             refused: Cell::new(false),
             marked: Cell::new(false),
+            waited: Cell::new(0),
             exempt: Cell::new(false),
             least_room: Cell::new(u32::MAX),
             earlier: Cell::new(ptr::null()),

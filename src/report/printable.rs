@@ -18,6 +18,11 @@ pub fn on_one_line(text: &str) -> String {
     .to_string()
 }
 
+/// A key of any bytes, in printable ASCII without quotes; it can be decoded again.
+pub fn encoded_key(key: &[u8]) -> String {
+    Encoded::path(key).to_string()
+}
+
 /// A path with its `%XX` decoded, once: so that it is shown as if httpd had done it.
 pub fn decoded(path: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));

@@ -115,9 +115,8 @@ impl<'r> Asking<'r> {
             self.answer.would_wait(found);
             return;
         }
-        self.answer.running.count(ask.rule, Fate::Delayed);
-        if self.wait.get().is_none_or(|(longest, _)| longest < wait) {
-            self.wait.set(Some((wait, found)));
+        if self.wait.get().is_none_or(|(longest, ..)| longest < wait) {
+            self.wait.set(Some((wait, ask.rule, found)));
         }
     }
 }
