@@ -25,6 +25,14 @@ pub struct Filter<'a> {
     pub only: Option<&'a [Pattern<'a>]>,
 }
 
+impl Filter<'_> {
+    /// No list was ever said.
+    pub const NONE: Filter<'static> = Filter {
+        no: None,
+        only: None,
+    };
+}
+
 impl<'a> Pattern<'a> {
     /// The pattern that is written so.
     pub fn new(text: &'a str) -> Pattern<'a> {

@@ -189,6 +189,13 @@ impl Concurrency {
 }
 
 impl Defaults {
+    /// Nothing is said.
+    pub const NONE: Defaults = Defaults {
+        scope: None,
+        count: None,
+        busy: None,
+    };
+
     /// These defaults, and where they are silent those of the place around.
     pub fn or(self, around: Defaults) -> Defaults {
         Defaults {

@@ -53,6 +53,16 @@ impl Severity {
 }
 
 impl Settings {
+    /// Nothing is said.
+    pub const NONE: Settings = Settings {
+        dry_run: None,
+        headers: None,
+        retry_after: None,
+        concurrency_status: None,
+        rate_status: None,
+        log_level: None,
+    };
+
     /// These settings, and where they are silent those of the place around.
     #[must_use]
     pub fn or(self, around: Settings) -> Settings {

@@ -3,6 +3,7 @@
 //! All of it is plain data in httpd's pools: nothing is ever dropped.
 
 use std::cell::Cell;
+use std::ops::Deref;
 
 use super::client::ClientHeader;
 use super::exempt::Exemption;
@@ -18,11 +19,18 @@ use crate::limit::settings::Settings;
 use crate::limit::syntax::Who;
 use crate::report::printable::printable;
 
-/// The rules, type lists and settings of one level.
-#[derive(Clone, Copy, Default)]
+/// The rules of one level, and what it says beside them. httpd merges places on every
+/// request, so what is said seldom lies behind one pointer.
+#[derive(Clone, Copy)]
 pub struct Level<'p> {
     /// The rules in effect.
     pub rules: &'p [&'p Placed<'p>],
+    beside: &'p Beside<'p>,
+}
+
+/// What a level says beside its rules.
+#[derive(Clone, Copy)]
+pub struct Beside<'p> {
     /// The types they are about.
     pub types: Filter<'p>,
     /// What they take when they do not say.
@@ -31,6 +39,37 @@ pub struct Level<'p> {
     pub settings: Settings,
     /// Who is spared from them.
     pub exempt: &'p [&'p Exemption<'p>],
+    /// Whether anything was said.
+    is_said: bool,
+}
+
+impl Beside<'_> {
+    /// Nothing said.
+    const SILENT: &'static Beside<'static> = &Beside {
+        types: Filter::NONE,
+        defaults: Defaults::NONE,
+        settings: Settings::NONE,
+        exempt: &[],
+        is_said: false,
+    };
+}
+
+impl Default for Level<'_> {
+    fn default() -> Self {
+        Level {
+            rules: &[],
+            beside: Beside::SILENT,
+        }
+    }
+}
+
+impl<'p> Deref for Level<'p> {
+    type Target = Beside<'p>;
+
+    #[inline]
+    fn deref(&self) -> &Beside<'p> {
+        self.beside
+    }
 }
 
 /// A server's configuration: its level, who it is, and what only the main server says.
@@ -57,18 +96,30 @@ pub struct Site<'p> {
 
 impl<'p> Level<'p> {
     /// Whether nothing is said here at all.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-            && self.types.no.is_none()
-            && self.types.only.is_none()
-            && self.defaults == Defaults::default()
-            && self.settings == Settings::default()
-            && self.exempt.is_empty()
+        self.rules.is_empty() && !self.beside.is_said
     }
 
     /// Whether some rule here has a number: `off` alone limits nobody.
     pub fn limits(&self) -> bool {
         self.rules.iter().any(|rule| rule.terms.is_on())
+    }
+
+    /// Says something beside the rules.
+    pub fn say(&mut self, pool: Pool<'p>, say: impl FnOnce(&mut Beside<'p>)) {
+        let mut beside = *self.beside;
+        say(&mut beside);
+        beside.is_said = true;
+        self.beside = pool.alloc(beside);
+    }
+
+    /// Whether nothing of the place around is left within this one.
+    #[inline]
+    pub fn replaces(&self, around: &Level<'p>) -> bool {
+        !around.beside.is_said
+            && !self.rules.is_empty()
+            && policy::replaces_all(self.rules, around.rules)
     }
 
     /// This place within the one around it: like overrides like.
@@ -80,8 +131,18 @@ impl<'p> Level<'p> {
         } else {
             pool.slice(policy::in_effect(around.rules, self.rules))
         };
-        Level {
-            rules,
+        let beside = match (around.beside.is_said, self.beside.is_said) {
+            (false, _) => self.beside,
+            (_, false) => around.beside,
+            (true, true) => pool.alloc(self.beside.within(around.beside, pool)),
+        };
+        Level { rules, beside }
+    }
+}
+
+impl<'p> Beside<'p> {
+    fn within(&self, around: &Beside<'p>, pool: Pool<'p>) -> Beside<'p> {
+        Beside {
             types: self.types.or(around.types),
             defaults: self.defaults.or(around.defaults),
             settings: self.settings.or(around.settings),
@@ -91,6 +152,7 @@ impl<'p> Level<'p> {
                 // Each line is one more exemption.
                 (inherited, own) => pool.slice(inherited.iter().chain(own).copied()),
             },
+            is_said: true,
         }
     }
 }

@@ -42,12 +42,13 @@ pub unsafe extern "C" fn merge_directory(
             add.cast::<Level<'_>>().as_ref(),
         )
     };
-    // httpd merges on every request: what is empty costs nothing.
+    // httpd merges on every request: mostly to choose one of two.
     match (around, own) {
         (None, _) => add,
         (_, None) => base,
         (Some(around), _) if around.is_empty() => add,
         (_, Some(own)) if own.is_empty() => base,
+        (Some(around), Some(own)) if own.replaces(around) => add,
         // SAFETY: by this function's contract.
         (Some(around), Some(own)) => unsafe { merge_levels(pool, around, own) },
     }

@@ -77,6 +77,7 @@ fn spare(command: Command<'_>, said: Exempt) -> Result<(), String> {
     let line: &Exemption<'_> = pool.alloc(line);
     // SAFETY: the only call in this handler.
     let level = unsafe { level(command) };
-    level.exempt = pool.slice(level.exempt.iter().copied().chain([line]));
+    let lines = pool.slice(level.exempt.iter().copied().chain([line]));
+    level.say(pool, |beside| beside.exempt = lines);
     Ok(())
 }

@@ -49,7 +49,8 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
             (&mut site.connections, site.level.defaults)
         } else {
             let level = level(command);
-            (&mut level.rules, level.defaults)
+            let defaults = level.defaults;
+            (&mut level.rules, defaults)
         }
     };
     let rule = Placed::new(command, directive, &said, beside);
@@ -116,7 +117,8 @@ pub(super) fn defaults(command: Command<'_>, arguments: &str) -> Result<(), Stri
     let said = syntax::defaults(arguments).map_err(|fault| fault.to_string())?;
     // SAFETY: the only call in this handler.
     let level = unsafe { level(command) };
-    level.defaults = said.or(level.defaults);
+    let defaults = said.or(level.defaults);
+    level.say(command.pool(), |beside| beside.defaults = defaults);
     for rule in level.rules {
         rule.beside.set(level.defaults);
     }

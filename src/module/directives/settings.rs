@@ -14,7 +14,8 @@ fn set<T>(
 ) -> Result<(), String> {
     let value = said.map_err(|fault| fault.to_string())?;
     // SAFETY: the only call in each of the handlers below.
-    set(&mut unsafe { level(command) }.settings, value);
+    let level = unsafe { level(command) };
+    level.say(command.pool(), |beside| set(&mut beside.settings, value));
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) fn no_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), S
     // SAFETY: the only call in this handler.
     let level = unsafe { level(command) };
     let patterns = added(command, level.types.no, &words);
-    level.types.no = Some(patterns);
+    level.say(command.pool(), |beside| beside.types.no = Some(patterns));
     if let (Some(suspicious), None) = (mime::is_suspicious(&words), command.htaccess_directory()) {
         let at = command
             .node()
@@ -35,7 +35,7 @@ pub(super) fn only_ip_limit(command: Command<'_>, arguments: &str) -> Result<(),
     // SAFETY: the only call in this handler.
     let level = unsafe { level(command) };
     let patterns = added(command, level.types.only, &words);
-    level.types.only = Some(patterns);
+    level.say(command.pool(), |beside| beside.types.only = Some(patterns));
     Ok(())
 }
 
