@@ -158,7 +158,10 @@ fn api_answers_in_json_at_its_rate(mpm: Mpm) {
 fn api_key_has_a_rate_wherever_it_comes_from(mpm: Mpm) {
     let httpd = server(mpm, API_KEYS).furnish("api").start();
     let with = |address: &str, key: &str| httpd.client(address).header("X-Api-Key", key);
-    let (here, there) = (with("127.0.0.2", "opensesame"), with("127.0.0.3", "opensesame"));
+    let (here, there) = (
+        with("127.0.0.2", "opensesame"),
+        with("127.0.0.3", "opensesame"),
+    );
     let spent = spend(&[&here, &there], "/api/small.txt");
     spent.is_of(20, 10.0);
     let policy = spent.refused.header("ratelimit-policy");
@@ -335,5 +338,8 @@ fn form_is_tried_ten_times_by_whatever_address(mpm: Mpm) {
         assert!((800..=900).contains(&seconds), "{refused:?}");
     }
     assert_eq!(client.status("/wp-login.php"), 200);
-    assert_eq!(post(&httpd.client("127.0.0.3"), "/wp-login.php").status, 200);
+    assert_eq!(
+        post(&httpd.client("127.0.0.3"), "/wp-login.php").status,
+        200
+    );
 }
