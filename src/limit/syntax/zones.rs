@@ -134,7 +134,7 @@ fn key(value: &str) -> Result<KeySource, Fault> {
         ));
     }
     // httpd takes text without a variable as it is: one key for all, and hardly meant.
-    let is_text = |c: char| c.is_whitespace() || c == '"' || c == '\'';
+    let is_text = |c: char| c.is_whitespace() || c == '"';
     if !value.contains("%{") && !value.contains(is_text) {
         return Err(Fault::Sentence(format!(
             "key=\"{value}\" is the same for every request; write {}, \
@@ -168,7 +168,12 @@ fn prefix(value: &str, lengths: &str) -> Result<Prefix, Fault> {
 /// How httpd would be told to take a variable, or a header, of this name.
 fn variable(text: &str) -> String {
     let is_braces = |c: char| matches!(c, '%' | '$' | '{' | '}');
-    let name = text.trim_matches(is_braces);
+    let call = text.strip_suffix("')");
+    let name = &match call.and_then(|call| call.split_once("('")) {
+        // As `<If>` has it: reqenv('NAME').
+        Some((function, argument)) => format!("{function}:{argument}"),
+        None => text.trim_matches(is_braces).to_owned(),
+    };
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '-');
     if name.is_empty() || !name.chars().all(is_word) {
         return String::from("a variable such as %{REMOTE_USER} or %{HTTP:X-Api-Key}");
@@ -275,6 +280,11 @@ mod tests {
             ("a key=X-Api-Key", "\"X-Api-Key\"", "%{HTTP:X-Api-Key},"),
             ("a key=env:A-B", "\"env:A-B\"", "%{env:A-B},"),
             ("a key=clients", "\"clients\"", "key=all for one key"),
+            (
+                "a key=reqenv('SESSION')",
+                "\"reqenv('SESSION')\"",
+                "%{reqenv:SESSION},",
+            ),
             ("a key=md5(x)", "\"md5(x)\"", "such as %{REMOTE_USER}"),
             ("a key=%", "\"%\"", "such as %{REMOTE_USER}"),
         ] {
