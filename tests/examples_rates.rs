@@ -99,7 +99,9 @@ impl Spent {
 fn api_answers_in_json_at_its_rate(mpm: Mpm) {
     let httpd = server(mpm, API)
         .load(&["headers"])
+        .conf("<Location /api/full>\n MaxConnPerIP 1 scope=location\n</Location>")
         .furnish("api")
+        .furnish("api/full")
         .script(
             "api/own.cgi",
             "#!/bin/sh\nprintf 'Status: 429\\nContent-Type: text/plain\\n\\nmine\\n'\n",
@@ -138,6 +140,13 @@ fn api_answers_in_json_at_its_rate(mpm: Mpm) {
     assert_eq!(httpd.client("127.0.0.4").status("/api/small.txt"), 200);
     spent.wait();
     assert_eq!(other.status("/api/small.txt"), 200);
+
+    // Another refusal is no such document.
+    let busy = httpd.client("127.0.0.6");
+    let _held = busy.hold("/api/full/hold.cgi");
+    let full = busy.get("/api/full/small.txt");
+    let html = Some("text/html; charset=iso-8859-1");
+    assert_eq!((full.status, full.header("content-type")), (503, html));
 
     // Preflights cost nothing, and what the application says stays as it is.
     let browser = httpd.client("127.0.0.5");
