@@ -103,7 +103,7 @@ fn networks_and_everybody_have_a_limit_in_the_expensive_place(mpm: Mpm) {
     is_refused(&late.get("/git/small.txt"), "30");
     assert_eq!(late.status("/fuga/small.txt"), 200);
     held.pop();
-    let count = "MaxConnPerKey:everybody (scope=zone)";
+    let count = "MaxConnPerKey:everybody@zone";
     assert!(httpd.gauge().count_of(count, "all") > 0);
     httpd.wait_for(|gauge| gauge.count_of(count, "all") < 32);
     assert_eq!(late.status("/git/small.txt"), 200);

@@ -195,8 +195,8 @@ impl<'r> Asking<'r> {
             return None;
         }
         let zone = rule.zone.get()?;
-        // A key of several parts is not empty for want of the user.
-        let is_early = zone.names_user && self.look == Look::Walk;
+        // A key of several parts is not empty for want of one of them.
+        let is_early = zone.is_late && self.look == Look::Walk;
         let key = if is_early {
             None
         } else {

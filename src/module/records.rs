@@ -45,8 +45,20 @@ fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>) {
     if scope == Scope::Location {
         return;
     }
-    let kind = rule.place.split_once('@').map_or("", |(kind, _)| kind);
-    let name = format!("{kind}@{}", scope.word());
+    // As the zone was declared: each rule may spell it in its own way.
+    let zone = rule.zone.get().map(|zone| format!(":{}", zone.name));
+    // Those of addresses are never shared by levels.
+    let level = match (&zone, rule.at) {
+        (Some(_), _) => "",
+        (None, Level::Server) => " (server level)",
+        (None, Level::Directory) => " (directory level)",
+    };
+    let name = format!(
+        "{}{}@{}{level}",
+        rule.directive.name(),
+        zone.unwrap_or_default(),
+        scope.word()
+    );
     let ledger = runtime.segment.ledger();
     let register = |id: CountId, vhost| ledger.register(id.0, Meta::WIDE, &name, vhost);
     if scope == Scope::Zone {

@@ -14,8 +14,8 @@ pub struct Zone<'p> {
     pub name: &'p str,
     /// What its keys are made of.
     pub source: Source<'p>,
-    /// Whether its keys name the user, who is known only after authentication.
-    pub names_user: bool,
+    /// Whether its keys have other text around something that is known late.
+    pub is_late: bool,
     /// Whether its keys are shown as digests only.
     pub is_secret: bool,
     /// The file it stands in.

@@ -15,7 +15,7 @@ pub use clients::{ClientHeader, Exempt, Who, address, client_header, exempt, loc
 pub use concurrency::defaults;
 pub use rules::{Said, rule};
 pub use settings::{error_status, log_level, on_or_off, retry_after};
-pub use zones::{KeySource, Zone, zone};
+pub use zones::{KeySource, Zone, is_complete_late, zone};
 
 use super::arguments::{ArgumentError, words};
 use super::network::{self, Network};

@@ -145,6 +145,25 @@ fn key(value: &str) -> Result<KeySource, Fault> {
     Ok(KeySource::Expression(value.to_owned()))
 }
 
+/// What only has its value at the end of fixups: user, type, per-directory environment.
+const LATE: [&str; 6] = [
+    "REMOTE_USER",
+    "AUTH_TYPE",
+    "CONTENT_TYPE",
+    "HANDLER",
+    "ENV:",
+    "NOTE:",
+];
+
+/// Whether an expression has other text around something that is known late: then its value
+/// is not empty before, and yet another one.
+pub fn is_complete_late(expression: &str) -> bool {
+    let is_one_variable =
+        expression.starts_with("%{") && expression.find('}') == Some(expression.len() - 1);
+    let expression = expression.to_ascii_uppercase();
+    !is_one_variable && LATE.iter().any(|name| expression.contains(name))
+}
+
 /// The two lengths of `client/16,48`.
 fn prefix(value: &str, lengths: &str) -> Result<Prefix, Fault> {
     let length = |word: &str, most: u8| digits(word).filter(|length| *length <= most);
@@ -186,6 +205,22 @@ fn variable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn key_with_text_around_the_user_is_complete_late() {
+        for (expression, is_late) in [
+            ("%{REMOTE_USER}", false),
+            ("%{reqenv:who}", false),
+            ("%{HTTP_HOST} %{HTTP:X-Api-Key}", false),
+            ("%{REMOTE_USER} %{HTTP_HOST}", true),
+            ("%{tolower:%{remote_user}}", true),
+            ("%{IPLIMIT_CLIENT}%{reqenv:who}", true),
+            ("user %{REMOTE_USER}", true),
+            ("%{", false),
+        ] {
+            assert_eq!(is_complete_late(expression), is_late, "{expression}");
+        }
+    }
 
     #[test]
     fn good_zones_are_understood() {

@@ -9,8 +9,8 @@ use crate::module::zones::{Source, Zone};
 pub(super) fn zone(command: Command<'_>, arguments: &str) -> Result<(), String> {
     let said = syntax::zone(arguments).map_err(|fault| fault.to_string())?;
     let pool = command.pool();
-    let names_user = match &said.key {
-        KeySource::Expression(text) => text.to_ascii_uppercase().contains("REMOTE_USER"),
+    let is_late = match &said.key {
+        KeySource::Expression(text) => syntax::is_complete_late(text),
         _ => false,
     };
     let source = match said.key {
@@ -29,7 +29,7 @@ pub(super) fn zone(command: Command<'_>, arguments: &str) -> Result<(), String> 
     let zone: &Zone<'_> = pool.alloc(Zone {
         name: pool.text(&said.name),
         source,
-        names_user,
+        is_late,
         is_secret: said.secret,
         file: node.map_or("", |node| pool.text(&node.file())),
         line: node.map_or(0, |node| node.line()),
