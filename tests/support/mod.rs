@@ -23,6 +23,7 @@ mod scripts;
 mod server;
 mod setup;
 mod tunnel;
+mod verdict;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ pub use response::Response;
 pub use server::Httpd;
 pub use setup::{Configtest, Setup};
 pub use tunnel::Tunnel;
+pub use verdict::{Verdict, all_are_errors, verdict_of};
 
 /// How long a test waits for a state that should come at once.
 pub const DEADLINE: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -164,6 +164,24 @@ impl Httpd {
     #[track_caller]
     pub fn graceful(&self) {
         self.restart(libc::SIGUSR1);
+    }
+
+    /// `apachectl graceful` as people call it: only what `httpd -t` accepts is signalled. The
+    /// error is what that said.
+    pub fn graceful_if_good(&self) -> Result<(), String> {
+        let said = Command::new(&base::installation().binary)
+            .arg("-t")
+            .arg("-d")
+            .arg(self.dir())
+            .arg("-f")
+            .arg(self.dir().join("httpd.conf"))
+            .output()
+            .expect("run httpd -t");
+        if !said.status.success() {
+            return Err(String::from_utf8_lossy(&said.stderr).into_owned());
+        }
+        self.graceful();
+        Ok(())
     }
 
     /// `apachectl restart`; returns when the new generation serves.

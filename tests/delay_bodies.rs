@@ -1,0 +1,219 @@
+//! Requests that wait for their turn and have a body, over HTTP/1 and HTTP/2: it reaches the
+//! backend whole, or is thrown away; and streams that are given up while they wait.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{A_SECOND, DEADLINE, H2, Httpd, Mpm, Setup, Stream, on_every_mpm, wait_until};
+
+on_every_mpm!(
+    body_that_arrives_while_its_request_waits_reaches_the_backend,
+    body_of_a_stream_that_waits_reaches_the_backend,
+    body_of_a_stream_that_waits_is_thrown_away,
+    stream_that_is_reset_waits_no_more,
+);
+
+/// How often this rule made a request wait, or would have.
+fn delayed(httpd: &Httpd, rule: &str, name: &str) -> u64 {
+    let gauge = httpd.gauge();
+    let mut rows = gauge.rows("rules").filter(|row| row["rule"] == rule);
+    let row = rows
+        .next()
+        .unwrap_or_else(|| panic!("no {rule} in {gauge:?}"));
+    row[name].as_u64().expect("a number")
+}
+
+#[track_caller]
+fn wait_until_one_waits(httpd: &Httpd, rule: &str) {
+    wait_until(DEADLINE, || match delayed(httpd, rule, "delayed") {
+        0 => Err(httpd.gauge()),
+        _ => Ok(()),
+    });
+}
+
+/// A front whose /app waits, and a back whose script tells checksum and length of what it got.
+fn behind_a_proxy(mpm: Mpm) -> Setup {
+    Httpd::on(mpm)
+        .load(&["http2"])
+        .expect_log("AH10034: ")
+        .expect_refusals()
+        .proxies_to_itself(
+            "Protocols h2c http/1.1
+             <Location /app>
+                 MaxRatePerIP 1/2s burst=3 delay=1
+             </Location>
+             <Location /hoge>
+                 MaxRatePerIP 1/2s burst=3 delay=1
+             </Location>",
+            "",
+        )
+        .conf(match mpm {
+            // mod_http2 starts one stream at a time there unless told.
+            Mpm::Prefork => "H2MinWorkers 8\nH2MaxWorkers 16",
+            // Else httpd ends spare children, and with them connections that wait for nothing.
+            _ => "MaxSpareThreads 128",
+        })
+        .script(
+            "hoge/sum.cgi",
+            "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncksum\n",
+        )
+}
+
+const AT_APP: &str = "MaxRatePerIP@/app";
+
+/// More than any buffer on the way, and nothing that repeats.
+fn body() -> Vec<u8> {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..600_000).map(next).collect()
+}
+
+/// What cksum says to these bytes.
+fn cksum(httpd: &Httpd, bytes: &[u8]) -> String {
+    let file = httpd.dir().join("body");
+    std::fs::write(&file, bytes).expect("write a file");
+    let said = std::process::Command::new("cksum")
+        .stdin(std::fs::File::open(file).expect("open a file"))
+        .output()
+        .expect("run cksum");
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+/// A connection whose streams are the front's.
+fn front(httpd: &Httpd) -> H2 {
+    httpd.client("127.0.0.2").h2()
+}
+
+/// nginx 13, over HTTP/1: what comes while its request waits reaches the backend whole.
+fn body_that_arrives_while_its_request_waits_reaches_the_backend(mpm: Mpm) {
+    let httpd = behind_a_proxy(mpm).start();
+    let (body, client) = (body(), httpd.client("127.0.0.2"));
+    let (start, rest) = body.split_at(1000);
+    for more in [
+        format!("Content-Length: {}\r\n", body.len()),
+        String::from("Transfer-Encoding: chunked\r\n"),
+    ] {
+        let is_chunked = more.starts_with('T');
+        let pieces = |bytes: &[u8]| match is_chunked {
+            true => [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat(),
+            false => bytes.to_vec(),
+        };
+        let mut connection = client.connect();
+        connection.send(connection.request(
+            "POST",
+            "/app/sum.cgi",
+            &format!("{more}Host: front.example\r\n"),
+        ));
+        connection.send(pieces(start));
+        if is_chunked {
+            wait_until_one_waits(&httpd, AT_APP);
+        }
+        connection.send(pieces(rest));
+        connection.send(if is_chunked { "0\r\n\r\n" } else { "" });
+        let answer = connection.response();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.text(), cksum(&httpd, &body), "{more}");
+        // The connection is good for more.
+        let next = connection.request("GET", "/small.txt", "Host: front.example\r\n");
+        connection.send(next);
+        assert_eq!(connection.response().text(), "ok\n");
+    }
+    assert_eq!(delayed(&httpd, AT_APP, "delayed"), 1);
+}
+
+/// nginx 13: the same over HTTP/2, with frames that are empty.
+fn body_of_a_stream_that_waits_reaches_the_backend(mpm: Mpm) {
+    let httpd = behind_a_proxy(mpm).start();
+    let body = body();
+    let h2 = front(&httpd);
+    for round in 0..2 {
+        let mut stream = h2.upload("/app/sum.cgi");
+        if round == 1 {
+            wait_until_one_waits(&httpd, AT_APP);
+        }
+        for piece in [&body[..1000], b"", &body[1000..]] {
+            stream.send(piece, false).expect("send a part");
+        }
+        stream.send(b"", true).expect("send the end");
+        assert_eq!(stream.status(), 200);
+        assert_eq!(stream.finish().text(), cksum(&httpd, &body));
+    }
+    assert_eq!(delayed(&httpd, AT_APP, "delayed"), 1);
+}
+
+/// nginx 13: nobody reads the body of a POST for a file; the next stream is none the worse.
+fn body_of_a_stream_that_waits_is_thrown_away(mpm: Mpm) {
+    let httpd = behind_a_proxy(mpm).start();
+    let h2 = front(&httpd);
+    let at_hoge = "MaxRatePerIP@/hoge";
+    assert_eq!(h2.get("/hoge/small.txt").text(), "ok\n");
+    let mut stream = h2.upload("/hoge/small.txt");
+    wait_until_one_waits(&httpd, at_hoge);
+    stream.send(b"", false).expect("send an empty frame");
+    stream.send(&[b'x'; 20_000], false).expect("send a part");
+    stream.send(b"", true).expect("send the end");
+    // Others are not held up by it.
+    assert_eq!(h2.get("/fuga/small.txt").text(), "ok\n");
+    assert_eq!(stream.status(), 200);
+    assert_eq!(stream.finish().text(), "ok\n");
+    assert_eq!(h2.get("/fuga/small.txt").text(), "ok\n");
+    assert_eq!(h2.get("/hoge/small.txt").text(), "ok\n", "waits, too");
+}
+
+/// Its turn is the next one's, on the same connection.
+fn stream_that_is_reset_waits_no_more(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .load(&["http2"])
+        .expect_log("AH10034: ")
+        .expect_refusals()
+        .conf(match mpm {
+            Mpm::Prefork => "H2MinWorkers 8\nH2MaxWorkers 16",
+            _ => "",
+        })
+        .conf(
+            "Protocols h2c http/1.1
+             <Location /hoge>
+                 MaxRatePerIP 2/9s burst=2 delay=1
+                 MaxConnPerIP 5 scope=location
+             </Location>",
+        )
+        .start();
+    let rule = "MaxRatePerIP@/hoge";
+    let h2 = front(&httpd);
+    let first = Instant::now();
+    assert_eq!(h2.status("/hoge/small.txt"), 200);
+    let second = h2.open("/hoge/small.txt");
+    wait_until_one_waits(&httpd, rule);
+    assert_eq!(h2.status("/hoge/small.txt"), 429, "all are taken");
+    Stream::cancel(second);
+    wait_until(A_SECOND, || {
+        h2.try_ping()?;
+        let gauge = httpd.gauge();
+        match gauge.count_of("MaxConnPerIP@/hoge", "127.0.0.2") {
+            0 => Ok(()),
+            _ => Err(format!("{gauge:?}")),
+        }
+    });
+    let mut again = h2.open("/hoge/small.txt");
+    wait_until(DEADLINE, || match delayed(&httpd, rule, "delayed") {
+        2 => Ok(()),
+        _ => Err(httpd.gauge()),
+    });
+    assert!(
+        first.elapsed() < Duration::from_millis(4500),
+        "too slow a machine"
+    );
+    assert_eq!(again.status(), 200);
+    // The connection goes while one waits.
+    let _third = h2.open("/hoge/small.txt");
+    wait_until(DEADLINE, || match delayed(&httpd, rule, "delayed") {
+        3 => Ok(()),
+        _ => Err(httpd.gauge()),
+    });
+    h2.reset();
+    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
+}
