@@ -9,6 +9,7 @@ on_every_mpm!(
     networks_share_a_key,
     expressions_make_keys,
     user_is_the_key_once_he_is_known,
+    user_is_a_part_of_the_key_beside_others,
     query_argument_is_a_part_of_the_key,
     random_keys_do_not_disturb_each_other,
 );
@@ -179,6 +180,50 @@ fn user_is_the_key_once_he_is_known(mpm: Mpm) {
         httpd.wait_for(|gauge| gauge.total() == 0);
         assert_eq!(anna.status("/hoge/small.txt"), 429, "the sixth of five");
         assert_eq!(bert.status("/hoge/small.txt"), 200);
+    }
+}
+
+/// The host alone would be a key before the user is known, and everybody's.
+fn user_is_a_part_of_the_key_beside_others(mpm: Mpm) {
+    for (outside, inside) in [("", "MaxConnPerKey both 1"), ("MaxConnPerKey both 1", "")] {
+        let httpd = Httpd::on(mpm)
+            .load(&["auth_basic", "authn_file", "authz_user", "setenvif"])
+            .expect_refusals()
+            // The passwords are "secret".
+            .file(
+                "../passwords",
+                "anna:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nbert:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n",
+            )
+            .conf(&format!(
+                "IPLimitZone both key=\"%{{REMOTE_USER}} %{{HTTP_HOST}}%{{reqenv:mark}}\"
+                 IPLimitExempt 127.0.0.99
+                 {outside}
+                 <Location /hoge>
+                     AuthType Basic
+                     AuthName area
+                     AuthUserFile ${{TMP}}/passwords
+                     Require valid-user
+                     SetEnv mark /hoge
+                     {inside}
+                 </Location>"
+            ))
+            .start();
+        let user = |basic: &str, host: &str| {
+            let client = httpd.client("127.0.0.2").header("Host", host);
+            client.header("Authorization", &format!("Basic {basic}"))
+        };
+        let (anna, bert) = ("YW5uYTpzZWNyZXQ=", "YmVydDpzZWNyZXQ=");
+        let _held = [
+            user(anna, "one").hold("/hoge/hold.cgi"),
+            user(bert, "one").hold("/hoge/hold.cgi"),
+        ];
+        let gauge = httpd.gauge();
+        for key in ["anna one/hoge", "bert one/hoge"] {
+            let count = gauge.count_of("MaxConnPerKey:both@zone", key);
+            assert_eq!(count, 1, "{outside}{inside}: {key}: {gauge:?}");
+        }
+        assert_eq!(user(anna, "one").status("/hoge/small.txt"), 503);
+        assert_eq!(user(anna, "two").status("/hoge/small.txt"), 200);
     }
 }
 
