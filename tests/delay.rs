@@ -201,7 +201,7 @@ fn half_closed_client_counts_as_gone(mpm: Mpm) {
 
 /// What comes behind it on the connection does not wake it.
 fn pipelined_request_waits_no_less(mpm: Mpm) {
-    let httpd = in_hoge(mpm, "MaxRatePerIP 1/s burst=3 delay=1").start();
+    let httpd = in_hoge(mpm, "MaxRatePerIP 1/2s burst=3 delay=1").start();
     let start = Instant::now();
     let mut connection = httpd.client("127.0.0.2").connect();
     let three = connection.request("GET", "/hoge/small.txt", "").repeat(3);
@@ -209,7 +209,7 @@ fn pipelined_request_waits_no_less(mpm: Mpm) {
     for turn in 0..3 {
         assert_eq!(connection.response().status, 200);
         assert!(
-            start.elapsed() >= Duration::from_secs(turn),
+            start.elapsed() >= Duration::from_secs(2 * turn),
             "{turn}: {:?}",
             start.elapsed()
         );
@@ -218,7 +218,7 @@ fn pipelined_request_waits_no_less(mpm: Mpm) {
 }
 
 fn graceful_serves_who_waits(mpm: Mpm) {
-    let httpd = in_hoge(mpm, "MaxRatePerIP 1/3s burst=2 delay=1").start();
+    let httpd = in_hoge(mpm, "MaxRatePerIP 1/4s burst=2 delay=1").start();
     let client = httpd.client("127.0.0.2");
     let first = Instant::now();
     assert_eq!(client.status("/hoge/small.txt"), 200);
@@ -226,7 +226,7 @@ fn graceful_serves_who_waits(mpm: Mpm) {
     httpd.graceful();
     assert_eq!(second.response().text(), "ok\n");
     assert!(
-        first.elapsed() >= Duration::from_secs(3),
+        first.elapsed() >= Duration::from_secs(4),
         "{:?}",
         first.elapsed()
     );

@@ -41,10 +41,10 @@ fn behind_a_proxy(mpm: Mpm) -> Setup {
         .proxies_to_itself(
             "Protocols h2c http/1.1
              <Location /app>
-                 MaxRatePerIP 1/2s burst=3 delay=1
+                 MaxRatePerIP 1/4s burst=3 delay=1
              </Location>
              <Location /hoge>
-                 MaxRatePerIP 1/2s burst=3 delay=1
+                 MaxRatePerIP 1/4s burst=3 delay=1
              </Location>",
             "",
         )

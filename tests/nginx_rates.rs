@@ -120,7 +120,7 @@ fn dry_run_delays_nobody_and_tells(mpm: Mpm) {
              IPLimitZone z key=client
              <Location /hoge>
                  IPLimitDryRun On
-                 MaxRatePerKey z 1/4s burst=2 delay=1
+                 MaxRatePerKey z 1/5s burst=2 delay=1
              </Location>",
         )
         .start();
@@ -132,7 +132,7 @@ fn dry_run_delays_nobody_and_tells(mpm: Mpm) {
     }
     // The first wait alone would have been that long.
     assert!(
-        start.elapsed() < Duration::from_secs(4),
+        start.elapsed() < Duration::from_secs(5),
         "delayed, or too slow a machine"
     );
     let rule = "MaxRatePerKey:z@/hoge";
@@ -191,7 +191,7 @@ fn delayed_part_does_not_delay_the_page(mpm: Mpm) {
                  AddOutputFilter INCLUDES .shtml
              </Directory>
              <Location /hoge>
-                 MaxRatePerIP 1/4s burst=2 delay=1
+                 MaxRatePerIP 1/5s burst=2 delay=1
              </Location>",
         )
         .file(
@@ -203,7 +203,7 @@ fn delayed_part_does_not_delay_the_page(mpm: Mpm) {
     let start = Instant::now();
     let pages = [(); 3].map(|()| client.get("/page.shtml"));
     assert!(
-        start.elapsed() < Duration::from_secs(4),
+        start.elapsed() < Duration::from_secs(5),
         "delayed, or too slow a machine"
     );
     let texts = pages.map(|page| {

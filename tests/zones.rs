@@ -1,5 +1,6 @@
 //! Zones: one count for all that its rules govern, each place with its own number, or one for
-//! each place or virtual host. What the keys are made of stands in zone_keys.
+//! each place or virtual host. What the keys are made of stands in zone_keys,
+//! rates in zone_rates.
 
 mod support;
 
@@ -13,8 +14,6 @@ on_every_mpm!(
     zone_is_used_before_it_is_declared_in_virtual_host_and_htaccess,
     all_rules_of_a_request_must_pass,
     request_governed_at_both_levels_takes_one_place_and_one_token,
-    limits_of_zones_and_addresses_stand_side_by_side,
-    hits_are_counted_per_key,
 );
 
 /// The status of one GET from this virtual host.
@@ -330,68 +329,4 @@ fn request_governed_at_both_levels_takes_one_place_and_one_token(mpm: Mpm) {
     assert_eq!(client.status("/hoge/small.txt"), 429);
     assert_eq!(client.status("/fuga/small.txt"), 429);
     assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
-}
-
-/// A cap for keys outside sections, one for addresses within.
-fn limits_of_zones_and_addresses_stand_side_by_side(mpm: Mpm) {
-    let httpd = Httpd::on(mpm)
-        .expect_refusals()
-        .conf(
-            "IPLimitZone api key=%{HTTP:X-Api-Key}
-             MaxRatePerKey api 3/h
-             IPLimitExempt 127.0.0.99
-             <Location /hoge>
-                 MaxConnPerIP 1 scope=location
-             </Location>",
-        )
-        .start();
-    let client = httpd.client("127.0.0.2");
-    let (a, b) = (
-        client.clone().header("X-Api-Key", "a"),
-        client.header("X-Api-Key", "b"),
-    );
-    let held = a.hold("/hoge/hold.cgi");
-    // The section refuses: the key's token comes back.
-    for _ in 0..5 {
-        assert_eq!(a.status("/hoge/small.txt"), 503);
-    }
-    held.finish();
-    httpd.wait_for(|gauge| gauge.total() == 0);
-    assert_eq!(a.status("/hoge/small.txt"), 200);
-    assert_eq!(a.status("/fuga/small.txt"), 200);
-    assert_eq!(a.status("/fuga/small.txt"), 429);
-    assert_eq!(b.status("/fuga/small.txt"), 200);
-}
-
-fn hits_are_counted_per_key(mpm: Mpm) {
-    let httpd = Httpd::on(mpm)
-        .expect_refusals()
-        .conf(
-            "IPLimitZone api key=%{HTTP:X-Api-Key}
-             <Location /hoge>
-                 MaxHitsPerKey api 3/d freeze=1h scope=zone
-             </Location>
-             <Location /fuga>
-                 MaxHitsPerKey api 3/d freeze=1h scope=zone
-             </Location>",
-        )
-        .start();
-    let from = |last: u8, key: &str| {
-        httpd
-            .client(&format!("127.0.0.{last}"))
-            .header("X-Api-Key", key)
-    };
-    assert_eq!(from(2, "a").status("/hoge/small.txt"), 200);
-    assert_eq!(from(3, "a").status("/fuga/small.txt"), 200);
-    assert_eq!(from(4, "a").status("/hoge/small.txt"), 200);
-    assert_eq!(from(5, "a").status("/fuga/small.txt"), 429);
-    assert_eq!(from(2, "b").status("/hoge/small.txt"), 200);
-    let gauge = httpd.gauge();
-    let frozen: Vec<_> = gauge.rows("frozen").collect();
-    assert_eq!(frozen.len(), 1, "{gauge:?}");
-    assert_eq!(
-        (&frozen[0]["rule"], &frozen[0]["key"]),
-        (&"MaxHitsPerKey:api@zone".into(), &"a".into()),
-        "{gauge:?}"
-    );
 }
