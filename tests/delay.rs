@@ -22,6 +22,7 @@ on_every_mpm!(
     waiting_is_done_once_though_rules_are_many,
     several_at_once_wait_one_after_the_other,
     whoever_is_refused_elsewhere_does_not_wait,
+    what_waited_stays_marked_whatever_passes_after_it,
 );
 
 const RULE: &str = "MaxRatePerIP@/hoge";
@@ -329,4 +330,39 @@ fn whoever_is_refused_elsewhere_does_not_wait(mpm: Mpm) {
     assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
     assert_eq!(client.status("/hoge/small.txt"), 429);
     assert_eq!(delayed(&httpd, RULE), 0);
+}
+
+/// By a rule outside sections and one within, and by two of one section.
+fn what_waited_stays_marked_whatever_passes_after_it(mpm: Mpm) {
+    let rate = "MaxRatePerIP 1/2s burst=2 delay=1";
+    let places = "MaxConnPerIP 9 scope=location\nMaxHitsPerIP 9/h";
+    for (outside, inside, dry) in [
+        (rate, places, false),
+        (rate, places, true),
+        ("", rate, false),
+        ("", rate, true),
+    ] {
+        let level = if outside.is_empty() {
+            "/hoge"
+        } else {
+            "server"
+        };
+        let (run, status) = match dry {
+            true => ("On", "DELAYED_DRY_RUN"),
+            false => ("Off", "DELAYED"),
+        };
+        let httpd = in_hoge(
+            mpm,
+            &format!("{inside}\n{}", if inside == rate { places } else { "" }),
+        )
+        .conf(&format!(
+            "IPLimitDryRun {run}\nIPLimitExempt 127.0.0.99\n{outside}"
+        ))
+        .start();
+        let client = httpd.client("127.0.0.2");
+        assert_eq!(client.status("/hoge/small.txt"), 200);
+        assert_eq!(client.status("/hoge/small.txt"), 200);
+        let line = format!("/hoge/small.txt 200 {status} MaxRatePerIP@{level} 2/1");
+        wait_for_mark(&httpd, &line);
+    }
 }
