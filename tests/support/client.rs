@@ -115,6 +115,19 @@ impl Client {
         self.get(path).status
     }
 
+    /// One request by any method on a connection of its own, closed after it; `more` are whole
+    /// lines with CRLF, which a body may follow after an empty one.
+    #[track_caller]
+    pub fn ask(&self, method: &str, path: &str, more: &str) -> Response {
+        let mut connection = self.connect();
+        connection.send(connection.request(method, path, &format!("Connection: close\r\n{more}")));
+        let head = connection.head();
+        match method {
+            "HEAD" => head,
+            _ => connection.body_of(head),
+        }
+    }
+
     /// Sends a GET for a script that waits, and returns once it is in flight: it has answered
     /// `started`, and waits until the guard is finished or dropped. A refusal is the error.
     #[track_caller]

@@ -66,6 +66,14 @@ impl Gauge {
             .sum()
     }
 
+    /// For how many seconds still this rule has frozen this key, if it has.
+    pub fn frozen(&self, rule: &str, key: &str) -> Option<u64> {
+        let mut rows = self
+            .rows("frozen")
+            .filter(|row| row["rule"] == rule && row["key"] == key);
+        rows.next().map(|row| number(&row["seconds_left"]))
+    }
+
     /// Workers that are busy, the one that answers the gauge included.
     pub fn busy(&self) -> u64 {
         number(&self["pool"]["busy"])
