@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// One request by any method on a connection of its own, closed after it; `more` are whole
-    /// lines with CRLF, which a body may follow after an empty one.
+    /// lines with CRLF.
     #[track_caller]
     pub fn ask(&self, method: &str, path: &str, more: &str) -> Response {
         let mut connection = self.connect();
@@ -126,6 +126,15 @@ impl Client {
             "HEAD" => head,
             _ => connection.body_of(head),
         }
+    }
+
+    /// One POST on a connection of its own, closed after it.
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &str) -> Response {
+        let mut connection = self.connect();
+        let length = format!("Connection: close\r\nContent-Length: {}\r\n", body.len());
+        connection.send(connection.request("POST", path, &length) + body);
+        connection.response()
     }
 
     /// Sends a GET for a script that waits, and returns once it is in flight: it has answered

@@ -25,6 +25,7 @@ mod server;
 mod setup;
 mod tunnel;
 mod verdict;
+mod windows;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ pub use server::Httpd;
 pub use setup::{Configtest, Setup};
 pub use tunnel::Tunnel;
 pub use verdict::{Verdict, all_are_errors, verdict_of};
+pub use windows::Windows;
 
 /// How long a test waits for a state that should come at once.
 pub const DEADLINE: Duration = Duration::from_secs(10);
