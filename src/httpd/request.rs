@@ -199,6 +199,12 @@ impl<'r> Request<'r> {
         unsafe { (*self.rec()).status }
     }
 
+    /// Whether an error has led here (ErrorDocument). Until it has an answer of its own a
+    /// request's status is 200.
+    pub fn is_error_page(self) -> bool {
+        self.status() != sys::HTTP_OK as c_int
+    }
+
     /// The request that this one was redirected to in the end, or itself.
     pub fn last(self) -> Request<'r> {
         let mut request = self.0;

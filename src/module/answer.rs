@@ -74,7 +74,10 @@ impl<'r> Answer<'r> {
             Verdict::Refused => {
                 self.trip.refused.set(true);
                 self.trip.give_back();
-                self.trip.charges.refund(self.running);
+                // A refused error page is no refused request: the answer stays the error's.
+                if !self.request.is_error_page() {
+                    self.trip.charges.refund(self.running);
+                }
                 send_away(self.request, found, &settings);
             }
             Verdict::RefusedDryRun | Verdict::DelayedDryRun => {
