@@ -21,8 +21,10 @@ use super::step;
 use super::table::{Found, Keyed, Table, When};
 use crate::limit::key::Digest;
 
-/// How long an insert waits for another one.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// How long an insert waits for another one. Who has the lock has it for microseconds, but on
+/// a machine with many more threads than processors it may be off its processor for tens of
+/// milliseconds meanwhile, and whoever gives up is admitted uncounted.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The leases of this process.
 pub struct Holder {
@@ -102,7 +104,7 @@ impl Holder {
     ///
     /// Decision and increment are one step: N arrivals at limit L without a
     /// release between them admit exactly L, whatever the processes do. A new key
-    /// may wait for an insert lock, up to 5 ms: not for signal handlers.
+    /// may wait for an insert lock, up to 100 ms: not for signal handlers.
     #[inline]
     pub fn acquire(&self, key: &Keyed<'_>, limit: Option<u16>, now: u32) -> Acquired<'_> {
         let cap = limit.map_or(MAX_COUNT, u32::from);
