@@ -101,8 +101,10 @@ pub struct Cell {
     /// When a place was last taken or given back, in seconds: who goes first
     /// when room is needed. Plain stores, in any order: only a hint.
     pub seen: AtomicU64,
-    /// What is known of the key's rate; 0 in a cell that counts places.
-    pub rate: AtomicU64,
+    /// What is known of the key's rate, mixed with its tag; 0 for nothing, as in a cell
+    /// that counts places. Mixed, because two keys that came in one millisecond have the
+    /// same word: so an exchange that was meant for the key before never fits the next.
+    rate: AtomicU64,
     count: AtomicU64,
 }
 
@@ -145,6 +147,23 @@ impl Cell {
         }
     }
 
+    /// The word of the rate of the key that has this tag.
+    #[inline]
+    pub fn rate(&self, tag: u64) -> u64 {
+        // Acquire: the caller looks at the state after it; and whoever sees the word of the
+        // next key, or none, also sees that the state before is gone.
+        mixed(self.rate.load(Acquire), tag)
+    }
+
+    /// Replaces the word if it is still this one.
+    #[inline]
+    pub fn change_rate(&self, tag: u64, from: u64, to: u64) -> bool {
+        // AcqRel: the word stands for all that is known of the key, and as in `rate`.
+        self.rate
+            .compare_exchange(mixed(from, tag), mixed(to, tag), AcqRel, Relaxed)
+            .is_ok()
+    }
+
     /// Writes what this cell is about; only under the insert lock, while dead.
     pub fn become_of(&self, key: &Keyed<'_>, label: &Label, rate: u64, now: u32) {
         // Release, here and in the label: whoever reads one of these words also sees that
@@ -153,7 +172,8 @@ impl Cell {
         step();
         self.count.store(key.count.0, Release);
         label.write(key.name);
-        self.rate.store(rate, Release);
+        self.rate.store(mixed(rate, key.digest.tag), Release);
+        step();
         self.seen.store(u64::from(now), Relaxed);
         step();
     }
@@ -162,13 +182,14 @@ impl Cell {
     pub fn read(&self, label: &Label) -> Option<Entry> {
         loop {
             let state = State(self.state.load(Acquire));
-            if state.dead() || self.tag.load(Acquire) == 0 {
+            let tag = self.tag.load(Acquire);
+            if state.dead() || tag == 0 {
                 return None;
             }
             step();
             let count = CountId(self.count.load(Acquire));
             step();
-            let (rate, name) = (self.rate.load(Acquire), label.read());
+            let (rate, name) = (self.rate(tag), label.read());
             step();
             // The loads above are Acquire, so this one comes last.
             if self.state.load(Relaxed) == state.0 {
@@ -181,4 +202,10 @@ impl Cell {
             }
         }
     }
+}
+
+/// A word and its tag in one, and back again; nothing stays nothing.
+#[inline]
+fn mixed(word: u64, tag: u64) -> u64 {
+    if word == 0 { 0 } else { word ^ tag }
 }

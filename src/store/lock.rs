@@ -1,7 +1,7 @@
 //! The insert lock: a robust mutex that processes share, with a time limit.
 //!
-//! Only inserts take it. Whoever dies with it leaves it to the next, because
-//! each step of an insert is one word and a half-made cell is dead. Whoever
+//! Only inserts take it. Whoever dies with it leaves it to the next, who hears of it:
+//! each step of an insert is one word, and a half-made cell is dead. Whoever
 //! waits too long goes without: the request is admitted untracked.
 
 use std::cell::UnsafeCell;
@@ -31,6 +31,8 @@ unsafe impl Sync for Lock {}
 #[must_use]
 pub struct Guard<'a> {
     lock: &'a Lock,
+    /// Whether its last owner died with it.
+    pub owner_died: bool,
     thread: PhantomData<*const ()>,
 }
 
@@ -72,21 +74,23 @@ impl Lock {
             // SAFETY: as above; `until` is a whole timespec.
             result = unsafe { libc::pthread_mutex_timedlock(mutex, &until) };
         }
-        if result == libc::EOWNERDEAD {
-            // Its owner died. Nothing needs repair: see the table's insert.
+        let owner_died = result == libc::EOWNERDEAD;
+        if owner_died {
+            // Its owner died. What that may have left half done is the table's to finish.
             // SAFETY: EOWNERDEAD says that this thread holds the mutex.
             result = unsafe { libc::pthread_mutex_consistent(mutex) };
         }
         // A closure: a Guard that is only built to be dropped would unlock.
         (result == 0).then(|| Guard {
             lock: self,
+            owner_died,
             thread: PhantomData,
         })
     }
 }
 
 impl Guard<'_> {
-    /// A nonce that no state of this stripe has had for 2^24 inserts.
+    /// A nonce that no state of this stripe has had for 2^23 inserts: each takes two at most.
     pub fn nonce(&self) -> u32 {
         let next = self.lock.nonce.load(Relaxed).wrapping_add(1) & NONCE;
         // Stored before it is used, so that who dies here spends one.

@@ -3,9 +3,9 @@
 //! What the word means is the caller's: it decides from the word that was and says the
 //! word that shall be. A key that makes room for another loses its word; one that is
 //! frozen never does. No state is left behind by who dies between two steps: a charge has
-//! happened or it has not.
+//! happened or it has not, and never to another key.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 
 use super::header::Counter;
 use super::holder::Holder;
@@ -14,16 +14,19 @@ use super::table::{Found, Keyed, Rated, Table};
 use crate::limit::key::Digest;
 
 impl Holder {
-    /// The word of this key, by a look; 0 where it has none.
+    /// The word of this key, by a look; 0 where it has none. `seen` is as `now` of
+    /// [`Holder::acquire`]: who is refused uses the key too.
     #[inline]
-    pub fn rate(&self, digest: Digest) -> u64 {
+    pub fn rate(&self, digest: Digest, seen: u32) -> u64 {
         let find = |table: &Table| table.find_at_once(digest).or_else(|| table.find(digest));
         loop {
             let Some(found) = find(&self.table) else {
                 return 0;
             };
-            let word = found.cell.rate.load(Acquire);
+            let word = found.cell.rate(digest.tag);
+            step();
             if found.is_still_there() {
+                found.cell.touch(seen);
                 return word;
             }
         }
@@ -58,37 +61,33 @@ impl Holder {
                     },
                 },
             };
-            let word = found.cell.rate.load(Acquire);
+            let tag = key.digest.tag;
+            let word = found.cell.rate(tag);
             step();
             if !found.is_still_there() {
                 continue;
             }
+            // Also for who is refused, and so charged nothing: whoever keeps asking must
+            // not become the stalest, and be forgotten, while refused.
+            found.cell.touch(seen);
             let (next, said) = decide(word);
             let Some(next) = next.filter(|next| *next != word) else {
                 return Some(said);
             };
             step();
-            // AcqRel: the word stands for all that is known of the key.
-            let changed = found
-                .cell
-                .rate
-                .compare_exchange(word, next, AcqRel, Relaxed)
-                .is_ok();
+            let changed = found.cell.change_rate(tag, word, next);
             step();
             if !changed {
                 continue;
             }
             if found.is_still_there() {
-                found.cell.touch(seen);
                 return Some(said);
             }
-            // Evicted between look and change. Who evicts empties the word before another
-            // key has it, so this was another key's word only if it had the very same
-            // value; then that one gets it back.
-            let _ = found
-                .cell
-                .rate
-                .compare_exchange(next, word, AcqRel, Relaxed);
+            // Chosen to go between look and change. The word was still this key's: those
+            // of others are mixed with their own tags. It is emptied by now, or will be;
+            // but if somebody froze the key just then it lives again, and this charge is
+            // about to be made once more.
+            found.cell.change_rate(tag, next, word);
         }
     }
 
@@ -98,21 +97,19 @@ impl Holder {
             let Some(found) = self.table.find(digest) else {
                 return;
             };
-            let word = found.cell.rate.load(Acquire);
+            let word = found.cell.rate(digest.tag);
+            step();
             if !found.is_still_there() {
                 continue;
             }
             let Some(next) = decide(word) else {
                 return;
             };
-            let rate = &found.cell.rate;
-            if rate.compare_exchange(word, next, AcqRel, Relaxed).is_err() {
-                continue;
+            step();
+            // Where the key goes at the same time, its word goes with it: done is done.
+            if found.cell.change_rate(digest.tag, word, next) {
+                return;
             }
-            if !found.is_still_there() {
-                let _ = rate.compare_exchange(next, word, AcqRel, Relaxed);
-            }
-            return;
         }
     }
 
@@ -135,7 +132,8 @@ impl Holder {
 
 impl Found {
     /// Whether the cell is still the key's that was found in it. The state of a cell that
-    /// has a rate names no lease: it changes only when the key goes.
+    /// has a rate names no lease, since no count has both: it changes only when the key
+    /// goes, or nearly does.
     #[inline]
     fn is_still_there(&self) -> bool {
         // Acquire: behind the load or the exchange of the word.

@@ -8,7 +8,7 @@
 //! [`count`](super::count).
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use super::cell::{Cell, State};
@@ -149,7 +149,7 @@ impl Table {
         when: When,
         patience: Duration,
     ) -> Up {
-        let Some(lock) = self.lock(key, patience) else {
+        let Some(lock) = self.lock(key, when, patience) else {
             return Up::NoRoom;
         };
         // Invariant 7: whoever inserted this key before held this lock.
@@ -178,7 +178,7 @@ impl Table {
         when: When,
         patience: Duration,
     ) -> Rated<T> {
-        let Some(lock) = self.lock(key, patience) else {
+        let Some(lock) = self.lock(key, when, patience) else {
             return Rated::NoRoom;
         };
         // Invariant 7, as above.
@@ -192,16 +192,38 @@ impl Table {
     }
 
     /// The insert lock of a key.
-    fn lock(&self, key: &Keyed<'_>, patience: Duration) -> Option<Guard<'static>> {
+    fn lock(&self, key: &Keyed<'_>, when: When, patience: Duration) -> Option<Guard<'static>> {
         let stripe = self.bucket(key.digest) * BUCKET / STRIPE;
         step();
-        let lock = self.locks.get(stripe)?.lock(patience);
+        let lock = self.locks.get(stripe)?.lock(patience)?;
         step();
-        lock
+        if lock.owner_died {
+            self.finish_evictions(&lock, stripe, when.nanos);
+        }
+        Some(lock)
+    }
+
+    /// Finishes what somebody who died with the lock had begun: a key that was frozen just
+    /// before it was to go lives again; all other dead cells have no rate.
+    #[cold]
+    fn finish_evictions(&self, lock: &Guard<'_>, stripe: usize, now: u64) {
+        for cell in self.cells.iter().skip(stripe * STRIPE).take(STRIPE) {
+            let state = State(cell.state.load(Acquire));
+            if state.dead() && !self.clear_rate(cell, now) {
+                self.revive(lock, cell);
+            }
+        }
+    }
+
+    /// Gives a cell that was made dead back to the key that it still has.
+    fn revive(&self, lock: &Guard<'_>, cell: &Cell) {
+        // Release: pairs with the Acquire of Cell::look.
+        cell.state.store(State::fresh(lock.nonce()).0, Release);
+        step();
     }
 
     /// Makes a cell for a new key. Each step is one word: whoever dies here
-    /// leaves a dead cell, which the next insert takes.
+    /// leaves a dead cell, which the next insert takes or gives back.
     fn insert(&self, lock: &Guard<'_>, key: &Keyed<'_>, rate: u64, when: When) -> Option<Found> {
         loop {
             let Found { at, cell, state } = self.room(key.digest, when.nanos)?;
@@ -216,9 +238,7 @@ impl Table {
                 }
                 step();
                 if !self.clear_rate(cell, when.nanos) {
-                    // Frozen since we chose it. Release: as below.
-                    cell.state.store(State::fresh(lock.nonce()).0, Release);
-                    step();
+                    self.revive(lock, cell); // Frozen since we chose it.
                     continue;
                 }
                 if cell.tag.load(Relaxed) != 0 {
@@ -234,33 +254,35 @@ impl Table {
         }
     }
 
-    /// Empties the rate of a cell that was just made dead, so that no change of it can be
-    /// meant for the next key. False, and nothing is done, if it is frozen.
+    /// Empties the rate of a dead cell whose key is still the one that had it, so that
+    /// every change that looked before fails. False, and nothing is done, if it is frozen.
     fn clear_rate(&self, cell: &Cell, now: u64) -> bool {
+        let tag = cell.tag.load(Relaxed); // Changes only under the lock, which we have.
         loop {
-            let word = cell.rate.load(Acquire);
+            let word = cell.rate(tag);
             if rating::frozen_for(word, now).is_some() {
                 return false;
             }
             step();
-            // Release: whoever sees the empty word also sees that the cell is dead.
-            if cell.rate.compare_exchange(word, 0, AcqRel, Relaxed).is_ok() {
+            if cell.change_rate(tag, word, 0) {
                 return true;
             }
         }
     }
 
     /// The cell that a new key gets: free, or else one of which nothing is lost, or else
-    /// the stalest; of equals the stalest.
+    /// the stalest; of equals the stalest. Rates go on meanwhile: who is charged between
+    /// the choice and the eviction goes all the same, who is frozen does not.
     fn room(&self, digest: Digest, now: u64) -> Option<Found> {
         let mut first: Option<((bool, u64), Found)> = None;
         for (at, cell) in self.cells(digest) {
             let state = State(cell.state.load(Acquire));
             let found = Found { at, cell, state };
-            if state.dead() || cell.tag.load(Relaxed) == 0 {
+            let tag = cell.tag.load(Relaxed);
+            if state.dead() || tag == 0 {
                 return Some(found);
             }
-            let (seen, rate) = (cell.seen.load(Relaxed), cell.rate.load(Acquire));
+            let (seen, rate) = (cell.seen.load(Relaxed), cell.rate(tag));
             step();
             // Invariant 6: keys in flight never go, and neither do frozen ones.
             if state.count() > 0 || rating::frozen_for(rate, now).is_some() {

@@ -21,7 +21,7 @@ impl<'r> Asking<'r> {
         if trip.charges.has(digest) {
             return None;
         }
-        let word = running.child.holder.rate(digest);
+        let word = running.child.holder.rate(digest, trip.started);
         let decide = match on.is_empty() {
             true => Limit::decide,
             false => Limit::check,
@@ -51,10 +51,10 @@ impl<'r> Asking<'r> {
             // Its one token was taken already.
             Some(Decision::Pass(Pass {
                 wait: 0,
-                ..limit.pass_without(holder.rate(key.digest), now)
+                ..limit.pass_without(holder.rate(key.digest, trip.started), now)
             }))
         } else if is_later {
-            let said = limit.check(holder.rate(key.digest), now);
+            let said = limit.check(holder.rate(key.digest, trip.started), now);
             if let Decision::Over(over) = said
                 && over.next.is_some()
             {
