@@ -16,9 +16,14 @@ mod full;
 mod identity;
 mod interleavings;
 mod kills;
+mod labels;
 mod ledger;
 mod processes;
 mod random_kills;
+mod rate_kills;
+mod rate_looks;
+mod rate_sequences;
+mod rates;
 mod reading;
 mod scene;
 mod segment;
@@ -71,7 +76,8 @@ fn key_in(bucket: u64, buckets: u64, n: u64) -> Keyed<'static> {
     let wide = (u128::from(bucket) << 64).div_ceil(u128::from(buckets));
     Keyed {
         digest: Digest {
-            tag: (n + 1) * buckets + bucket,
+            // As a digest has it: odd steps of 2^64, none of them 0.
+            tag: ((n + 1) * buckets + bucket).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             place: wide as u64 + n % BUCKET as u64,
         },
         count: CountId(n / 2),

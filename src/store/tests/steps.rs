@@ -63,3 +63,13 @@ pub fn die() {
         libc::_exit(99) // Not reached: SIGKILL to oneself comes before kill returns.
     }
 }
+
+/// How many steps `work` has.
+pub fn taken(work: impl FnOnce()) -> u32 {
+    after(u32::MAX, &|| ());
+    work();
+    match PLAN.take() {
+        Some((left, _)) => u32::MAX - left,
+        None => u32::MAX,
+    }
+}
