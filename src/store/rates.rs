@@ -23,6 +23,7 @@ impl Holder {
             let Some(found) = find(&self.table) else {
                 return 0;
             };
+            step();
             let word = found.cell.rate(digest.tag);
             step();
             if found.is_still_there() {
@@ -62,6 +63,7 @@ impl Holder {
                 },
             };
             let tag = key.digest.tag;
+            step();
             let word = found.cell.rate(tag);
             step();
             if !found.is_still_there() {
@@ -77,17 +79,12 @@ impl Holder {
             step();
             let changed = found.cell.change_rate(tag, word, next);
             step();
-            if !changed {
-                continue;
-            }
-            if found.is_still_there() {
+            // Where the key was chosen to go between look and change, its word is emptied
+            // by now or will be, and the key is charged anew. If it lives again, because it
+            // was frozen just then, that is what this charge finds.
+            if changed && found.is_still_there() {
                 return Some(said);
             }
-            // Chosen to go between look and change. The word was still this key's: those
-            // of others are mixed with their own tags. It is emptied by now, or will be;
-            // but if somebody froze the key just then it lives again, and this charge is
-            // about to be made once more.
-            found.cell.change_rate(tag, next, word);
         }
     }
 
@@ -97,6 +94,7 @@ impl Holder {
             let Some(found) = self.table.find(digest) else {
                 return;
             };
+            step();
             let word = found.cell.rate(digest.tag);
             step();
             if !found.is_still_there() {

@@ -320,3 +320,44 @@ fn no_charge_is_of_the_key_that_came_after() {
         }
     }
 }
+
+/// Whoever evicts the key dies at any of its steps, at any step of a charge: the charge is
+/// made of a key that stays, on what it had or anew, and never of one that is half gone.
+#[test]
+fn who_evicts_the_key_dies_between_any_two_steps_of_a_charge() {
+    for (name, work) in [WORKS[0], WORKS[3]] {
+        for j in 1.. {
+            let mut killed = true;
+            for k in 1.. {
+                let scene = Scene::new();
+                let then = || {
+                    let end = fork(|| {
+                        steps::at(j, &steps::die, || {
+                            charge(&scene.other, 30, 60);
+                        });
+                        0
+                    })
+                    .wait();
+                    killed = end == End::Killed;
+                };
+                let then = std::cell::RefCell::new(then);
+                let came = interleaved(k, || then.borrow_mut()(), || work(&scene.us));
+                drop(then);
+                let case = format!("{name}, killed at step {j} of an insert at step {k}");
+                let word = scene.rate(0);
+                if name == "freeze" {
+                    assert_eq!(word, frozen(), "{case}");
+                } else {
+                    assert!([1, 3].contains(&charges(word)), "{case}: {word:x}");
+                }
+                scene.check(&case, 3, 1);
+                if !came {
+                    break;
+                }
+            }
+            if !killed {
+                break;
+            }
+        }
+    }
+}
