@@ -329,7 +329,7 @@ fn no_charge_is_of_the_key_that_came_after() {
 fn who_evicts_the_key_dies_between_any_two_steps_of_a_charge() {
     for (name, work) in [WORKS[0], WORKS[3]] {
         for j in 1.. {
-            let mut killed = true;
+            let killed = std::cell::Cell::new(true);
             for k in 1.. {
                 let scene = Scene::new();
                 let then = || {
@@ -340,11 +340,9 @@ fn who_evicts_the_key_dies_between_any_two_steps_of_a_charge() {
                         0
                     })
                     .wait();
-                    killed = end == End::Killed;
+                    killed.set(end == End::Killed);
                 };
-                let then = std::cell::RefCell::new(then);
-                let came = interleaved(k, || then.borrow_mut()(), || work(&scene.us));
-                drop(then);
+                let came = interleaved(k, then, || work(&scene.us));
                 let case = format!("{name}, killed at step {j} of an insert at step {k}");
                 let word = scene.rate(0);
                 if name == "freeze" {
@@ -357,7 +355,7 @@ fn who_evicts_the_key_dies_between_any_two_steps_of_a_charge() {
                     break;
                 }
             }
-            if !killed {
+            if !killed.get() {
                 break;
             }
         }
