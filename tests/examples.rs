@@ -175,7 +175,7 @@ fn one_site_leaves_workers_for_the_others(mpm: Mpm) {
     for n in [0, 9] {
         assert_eq!(guest(&httpd, "b", n).status("/small.txt"), 200);
     }
-    let all = |gauge: &Gauge| gauge.count_of("MaxConnPerKey:site (scope=vhost)", "all");
+    let all = |gauge: &Gauge| gauge.count_of("MaxConnPerKey:site@vhost", "all");
     assert_eq!(all(&httpd.gauge()), 40);
     drop(held);
     httpd.wait_for_quiet();

@@ -19,7 +19,7 @@ use crate::httpd::request::Request;
 use crate::limit::concurrency::over;
 use crate::limit::key::CountId;
 use crate::limit::policy;
-use crate::limit::rating::{Limit, Statuses};
+use crate::limit::rating::{Limit, Rating};
 use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope, Terms};
 use crate::limit::settings::Within;
 use crate::report::refusal::Verdict;
@@ -46,20 +46,19 @@ struct Ask<'r> {
     rule: &'r Placed<'r>,
     key: Key<'r>,
     count: CountId,
-    what: What,
+    what: What<'r>,
 }
 
 /// What it is about.
 #[derive(Clone, Copy)]
-enum What {
+enum What<'r> {
     Places {
         limit: u16,
         meaning: Meaning,
     },
     Rate {
-        limit: Limit,
-        scope: Scope,
-        on: Statuses,
+        limit: &'r Limit,
+        rating: &'r Rating,
     },
 }
 
@@ -67,7 +66,7 @@ impl Ask<'_> {
     fn scope(&self) -> Scope {
         match self.what {
             What::Places { meaning, .. } => meaning.scope,
-            What::Rate { scope, .. } => scope,
+            What::Rate { rating, .. } => rating.scope,
         }
     }
 }
@@ -162,9 +161,8 @@ impl<'r> Asking<'r> {
             },
             Terms::Rate(_) if self.no_rates => return None,
             Terms::Rate(rating) => What::Rate {
-                limit: rating.limit?,
-                scope: rating.scope,
-                on: rating.on,
+                limit: rating.limit.as_ref()?,
+                rating,
             },
         };
         let key = if rule.directive.is_per_key() {
@@ -281,7 +279,7 @@ impl<'r> Asking<'r> {
                     && !self.has_room_now(ask, limit, meaning);
                 is_over.then(|| Found::places(ask.rule, ask.key.digest, stands, limit))
             }
-            What::Rate { limit, on, .. } => self.rate_in_sight(ask, limit, on),
+            What::Rate { limit, rating } => self.rate_in_sight(ask, limit, &rating.on),
         }
     }
 
@@ -306,7 +304,7 @@ impl<'r> Asking<'r> {
     fn decide(&self, ask: Ask<'r>) -> c_int {
         match ask.what {
             What::Places { limit, meaning } => self.decide_places(ask, limit, meaning),
-            What::Rate { limit, on, .. } => match self.charge(ask, limit, on) {
+            What::Rate { limit, rating } => match self.charge(ask, limit, &rating.on) {
                 Ok(pass) => self.pass_rate(ask, limit, pass),
                 Err(found) => self.refuse(ask, found),
             },

@@ -57,7 +57,7 @@ impl<'r> Found<'r> {
     }
 
     /// What a rate rule found that refuses.
-    pub fn over(rule: &Placed<'r>, key: &Key<'_>, limit: Limit, over: Over) -> Found<'r> {
+    pub fn over(rule: &Placed<'r>, key: &Key<'_>, limit: &Limit, over: Over) -> Found<'r> {
         let seconds = whole_seconds(over.wait);
         Found {
             cause: match over.frozen {
@@ -69,7 +69,7 @@ impl<'r> Found<'r> {
     }
 
     /// What a rate rule found that lets pass.
-    pub fn pass(rule: &Placed<'r>, key: &Key<'_>, limit: Limit, pass: Pass) -> Found<'r> {
+    pub fn pass(rule: &Placed<'r>, key: &Key<'_>, limit: &Limit, pass: Pass) -> Found<'r> {
         let stands = limit.most().saturating_sub(pass.left);
         let seconds = whole_seconds(pass.resets_in);
         Found::timed(rule, key, limit, stands, pass.left, seconds)
@@ -86,7 +86,7 @@ impl<'r> Found<'r> {
     fn timed(
         rule: &Placed<'r>,
         key: &Key<'_>,
-        limit: Limit,
+        limit: &Limit,
         stands: u32,
         left: u32,
         seconds: u32,

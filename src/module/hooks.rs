@@ -304,7 +304,7 @@ unsafe extern "C" fn protocol_switch(
 }
 
 unsafe extern "C" fn log_transaction(request: *mut sys::request_rec) -> c_int {
-    if Running::rules_anywhere() {
+    if Running::ends_matter() {
         asked(request, |running, request| {
             admission::at_the_end(running, request);
             DECLINED

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::config::Site;
 use super::rules::{Inventory, Placed, may_count, zone_named};
 use super::running::{
-    ANY_RULE, CONNECTION_RULE, Child, Runtime, SERVER_KEY_RULE, SERVER_RULE, WIDE, flag,
+    ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, Runtime, SERVER_KEY_RULE, SERVER_RULE, WIDE,
+    flag,
 };
 use super::zones::Zone;
 use super::{MODULE, checks, dump, memory, records};
@@ -33,6 +34,15 @@ fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
         Level::Server if rule.directive.is_per_key() => ANY_RULE | SERVER_KEY_RULE,
         Level::Server => ANY_RULE | SERVER_RULE,
         Level::Directory => ANY_RULE,
+    };
+    let charges_late = rule
+        .terms
+        .rating()
+        .is_some_and(|rating| !rating.on.is_empty());
+    let own = if charges_late {
+        own | LATE_CHARGES
+    } else {
+        own
     };
     let (Directive::MaxConnPerIp, Terms::Concurrency(terms)) = (rule.directive, &rule.terms) else {
         return own;

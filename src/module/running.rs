@@ -41,6 +41,9 @@ pub const CONNECTION_RULE: u32 = 64;
 /// Some rule outside sections is about keys.
 pub const SERVER_KEY_RULE: u32 = 128;
 
+/// Some rule charges by what becomes of the request.
+pub const LATE_CHARGES: u32 = 512;
+
 /// What one generation of the server has decided at its start.
 pub struct Runtime {
     /// The shared memory.
@@ -155,6 +158,13 @@ impl Running {
     pub fn rules_anywhere() -> bool {
         Runtime::current()
             .is_some_and(|runtime| (runtime.flags | runtime.segment.flags()) & ANY_RULE != 0)
+    }
+
+    /// Whether there is anything to do at the end of a request.
+    #[inline]
+    pub fn ends_matter() -> bool {
+        Runtime::current()
+            .is_some_and(|runtime| (runtime.flags | runtime.segment.flags()) & LATE_CHARGES != 0)
     }
 
     #[inline]

@@ -13,8 +13,8 @@ impl<'r> Asking<'r> {
     pub(super) fn rate_in_sight(
         &self,
         ask: Ask<'r>,
-        limit: Limit,
-        on: Statuses,
+        limit: &'r Limit,
+        on: &Statuses,
     ) -> Option<Found<'r>> {
         let digest = ask.key.digest.within(ask.count);
         let Answer { running, trip, .. } = self.answer;
@@ -26,7 +26,7 @@ impl<'r> Asking<'r> {
             true => Limit::decide,
             false => Limit::check,
         };
-        match decide(&limit, word, running.nanos()) {
+        match decide(limit, word, running.nanos()) {
             Decision::Pass(_) => None,
             // Now in earnest, since it may freeze. If it has become better meanwhile the
             // request is charged, and is not charged again.
@@ -39,8 +39,8 @@ impl<'r> Asking<'r> {
     pub(super) fn charge(
         &self,
         ask: Ask<'r>,
-        limit: Limit,
-        on: Statuses,
+        limit: &'r Limit,
+        on: &Statuses,
     ) -> Result<Pass, Found<'r>> {
         let Answer { running, trip, .. } = self.answer;
         let key = ask.key.within(ask.count);
@@ -77,11 +77,11 @@ impl<'r> Asking<'r> {
             Some(Decision::Over(over)) => Err(Found::over(ask.rule, &ask.key, limit, over)),
             Some(Decision::Pass(pass)) => {
                 if is_later {
-                    self.answer.await_status(ask.key, ask.count, limit, on);
+                    self.answer.await_status(ask.key, ask.count, *limit, *on);
                 } else if !trip.charges.has(key.digest) {
                     let outlives_mark = !self.answer.settings.is_dry_run();
                     trip.charges
-                        .note(key.digest, limit, pass.next, outlives_mark);
+                        .note(key.digest, *limit, pass.next, outlives_mark);
                 }
                 Ok(pass)
             }
@@ -91,7 +91,7 @@ impl<'r> Asking<'r> {
     }
 
     #[inline]
-    pub(super) fn pass_rate(&self, ask: Ask<'r>, limit: Limit, pass: Pass) -> c_int {
+    pub(super) fn pass_rate(&self, ask: Ask<'r>, limit: &'r Limit, pass: Pass) -> c_int {
         self.answer.trip.note(ask.rule.id.get(), true);
         self.answer.running.count(ask.rule, Fate::Passed);
         let found = || Found::pass(ask.rule, &ask.key, limit, pass);
@@ -104,7 +104,7 @@ impl<'r> Asking<'r> {
     }
 
     #[cold]
-    fn has_to_wait(&self, ask: Ask<'r>, limit: Limit, wait: u64, found: Found<'r>) {
+    fn has_to_wait(&self, ask: Ask<'r>, limit: &'r Limit, wait: u64, found: Found<'r>) {
         let at_once = match limit {
             Limit::Bucket(bucket) => bucket.delay.unwrap_or(bucket.burst),
             Limit::Window(window) => window.rate.number,
