@@ -29,10 +29,14 @@ pub fn register<A: AwaitStatus>() {
     }
 }
 
-/// Lets `who` know the status of the answer to this request.
+/// Lets `who` know the status of the answer that this request is, or is a part of.
+///
+/// A subrequest ends before the page does, and httpd would take the filter from its pool,
+/// yet hang it into the page's own chain.
 pub fn watch<'r, A: AwaitStatus>(request: Request<'r>, who: &'r A) {
-    // SAFETY: the request is live; `who` lives as long as the request of the client, and
-    // the filter is gone with it.
+    let request = request.whole();
+    // SAFETY: the request is live, and no subrequest: its pool, which the filter is taken
+    // from, ends with the request of the client, and `who` not before.
     unsafe {
         sys::ap_add_output_filter(
             A::NAME.as_ptr(),

@@ -57,6 +57,16 @@ impl<'r> Request<'r> {
         !unsafe { (*self.rec()).main }.is_null()
     }
 
+    /// The request whose answer this is, or is a part of: outside all subrequests.
+    pub fn whole(self) -> Request<'r> {
+        let mut request = self.0;
+        // SAFETY: main outlives the subrequests made from it.
+        while let Some(main) = NonNull::new(unsafe { (*request.as_ptr()).main }) {
+            request = main;
+        }
+        Request(request, PhantomData)
+    }
+
     /// The pool that ends with the request.
     #[inline]
     pub fn pool(self) -> Pool<'r> {
