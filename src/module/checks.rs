@@ -51,13 +51,16 @@ pub fn shared_buckets<'p>(inventory: &Inventory<'p>) -> Vec<&'p Placed<'p>> {
 
 /// Rules that share a bucket must agree on it. `Err` says that `rule` does not with one of
 /// the others.
-pub fn agrees<'p>(rule: &Placed<'_>, others: &[&Placed<'p>]) -> Result<(), String> {
+pub fn agrees<'o, 'p: 'o>(
+    rule: &Placed<'_>,
+    others: impl IntoIterator<Item = &'o &'o Placed<'p>>,
+) -> Result<(), String> {
     let bucket = |rule: &Placed<'_>| {
         let rating = rule.terms.rating()?;
         Some((rating.on, rating.limit?.without_delay()))
     };
     let rival = others
-        .iter()
+        .into_iter()
         .find(|other| rule.shares_bucket_with(other) && bucket(rule) != bucket(other));
     match rival {
         None => Ok(()),

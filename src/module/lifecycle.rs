@@ -165,7 +165,7 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         main,
     });
     for rule in inventory.rules() {
-        records::record(runtime, rule);
+        records::record(runtime, rule, None);
         if let (Some(index), Some(meta)) = (rule.record.get(), records::meta_of(rule)) {
             runtime.segment.ledger().redefine(index, meta.pack());
         }
@@ -272,16 +272,20 @@ fn report_untracked(runtime: &Runtime) {
     }
 }
 
-/// A rule was met in a .htaccess file: it needs a name, a record, and the hooks' attention.
-/// `Err` is the sentence with which the request ends.
-pub fn met_in_htaccess(rule: &Placed<'_>) -> Result<(), String> {
+/// A rule was met in a .htaccess file by a request of this server: it needs a name, a
+/// record, and the hooks' attention. `Err` is the sentence with which the request ends.
+pub fn met_in_htaccess(rule: &Placed<'_>, met_on: Server<'_>) -> Result<(), String> {
     let Some(runtime) = Runtime::current() else {
         return Ok(());
     };
     rule.settle();
     rule.zone.set(zone_of(rule, runtime.zones)?);
-    checks::agrees(rule, runtime.shared_buckets)?;
-    records::record(runtime, rule);
+    let is_near = |other: &&&Placed<'_>| {
+        let home = other.server.filter(|server| server.is_virtual());
+        other.shares_all_servers() || home.is_none_or(|home| home == met_on)
+    };
+    checks::agrees(rule, runtime.shared_buckets.iter().filter(is_near))?;
+    records::record(runtime, rule, Some(met_on));
     let bits = flags_of(rule, runtime.defaults);
     if runtime.segment.flags() & bits != bits {
         records::record_wide_counts(runtime, bits);

@@ -8,13 +8,15 @@ use super::meta::Meta;
 use super::rules::Placed;
 use super::running::{Runtime, WIDE, flag};
 use crate::httpd::log::LogLevel;
+use crate::httpd::server::Server;
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
 use crate::limit::rule::{Defaults, Directive, Level, Scope, Terms};
 use crate::report::message::Id;
 
-/// Gives a rule its record, under which it is counted and shown.
-pub fn record(runtime: &Runtime, rule: &Placed<'_>) {
+/// Gives a rule its record, under which it is counted and shown; one of .htaccess for the
+/// server that it was met on, since it is read on every request.
+pub fn record(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Server<'_>>) {
     let Some(meta) = meta_of(rule) else {
         return;
     };
@@ -22,10 +24,16 @@ pub fn record(runtime: &Runtime, rule: &Placed<'_>) {
     let index = ledger.register(rule.id.get().0, meta.pack(), rule.name, rule.vhost());
     rule.record.set(index);
     match index {
-        Some(index) => ledger.touch(index, runtime.generation),
+        Some(index) => {
+            ledger.touch(index, runtime.generation);
+            // What a rate says is known here, and may have been edited in a .htaccess file.
+            if rule.directive.is_rate() {
+                ledger.redefine(index, meta.pack());
+            }
+        }
         None => no_record(runtime, rule),
     }
-    record_shared_count(runtime, rule);
+    record_shared_count(runtime, rule, met_on);
     if !rule.networks.is_empty() {
         // Like rules of one place share their count, which then is no single one's.
         ledger.register(rule.count.get().0, Meta::WIDE, rule.place, rule.vhost());
@@ -34,7 +42,7 @@ pub fn record(runtime: &Runtime, rule: &Placed<'_>) {
 
 /// A count or bucket that rules about keys or rates share gets a record, so that it has a
 /// name: `MaxConnPerKey:api@zone`, or `...@vhost` on each virtual host.
-fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>) {
+fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Server<'_>>) {
     let scope = match &rule.terms {
         Terms::Rate(rating) => rating.scope,
         Terms::Concurrency(terms) => match rule.directive {
@@ -66,7 +74,7 @@ fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>) {
         return;
     }
     // A rule of the main server is in effect on all of them, one of a virtual host there.
-    let home = rule.server.filter(|server| server.is_virtual());
+    let home = rule.server.filter(|server| server.is_virtual()).or(met_on);
     for server in runtime.main.all() {
         if home.is_some_and(|home| home != server) {
             continue;

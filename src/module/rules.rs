@@ -226,6 +226,12 @@ impl<'p> Placed<'p> {
         }
     }
 
+    /// Whether its bucket is one over all virtual hosts.
+    pub fn shares_all_servers(&self) -> bool {
+        let rating = self.terms.rating();
+        rating.is_some_and(|rating| rating.scope == Scope::Zone)
+    }
+
     /// Whether a request can be charged at the same bucket for both.
     pub fn shares_bucket_with(&self, other: &Placed<'_>) -> bool {
         if self.shared.get() != other.shared.get() {
@@ -237,6 +243,10 @@ impl<'p> Placed<'p> {
         let is_main = |rule: &Placed<'_>| rule.server.is_none_or(|server| !server.is_virtual());
         let meet = match ours.scope {
             Scope::Location | Scope::Server => false,
+            // Outside sections the rule of a virtual host takes the place of the main one's.
+            Scope::Vhost if self.at == At::Server && other.at == At::Server => {
+                self.server == other.server
+            }
             Scope::Vhost => self.server == other.server || is_main(self) || is_main(other),
             Scope::Zone => true,
         };

@@ -96,7 +96,7 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
     }
     *rules = command.pool().slice(rules.iter().copied().chain([rule]));
     if in_htaccess {
-        return lifecycle::met_in_htaccess(rule);
+        return lifecycle::met_in_htaccess(rule, command.server());
     }
     let inventory = Inventory::of(command.pool());
     inventory.add(rule);
