@@ -98,8 +98,8 @@ pub struct Cell {
     pub state: AtomicU64,
     /// The key's tag; 0 in a cell that never had a key.
     pub tag: AtomicU64,
-    /// When a place was last taken or given back, in seconds: who goes first
-    /// when room is needed. Plain stores, in any order: only a hint.
+    /// When a place was last taken or given back, or a rate asked, in seconds: who goes
+    /// first when room is needed. Plain stores, in any order: only a hint.
     pub seen: AtomicU64,
     /// What is known of the key's rate, mixed with its tag; 0 for nothing, as in a cell
     /// that counts places. Mixed, because two keys that came in one millisecond have the

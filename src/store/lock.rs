@@ -90,7 +90,8 @@ impl Lock {
 }
 
 impl Guard<'_> {
-    /// A nonce that no state of this stripe has had for 2^23 inserts: each takes two at most.
+    /// A nonce that no state of this stripe has had for 2^24 of them. An insert takes two,
+    /// and two more for each cell that it gives back.
     pub fn nonce(&self) -> u32 {
         let next = self.lock.nonce.load(Relaxed).wrapping_add(1) & NONCE;
         // Stored before it is used, so that who dies here spends one.
