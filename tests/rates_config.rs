@@ -147,6 +147,13 @@ fn rules_that_share_a_bucket_must_agree_on_it() {
             "{first}\n{second}"
         );
     }
+    // Outside sections the virtual host's own takes the place of the main server's.
+    let conf = "MaxRatePerIP 10/s scope=vhost
+         <VirtualHost *:${PORT2}>
+             MaxRatePerIP 20/s scope=vhost
+         </VirtualHost>";
+    let said = verdict_of(Httpd::on(Mpm::Event).conf(conf), &[]).said;
+    assert_eq!((said.code, said.stderr.trim()), (0, "Syntax OK"));
 }
 
 /// A worker of the server is nothing for a customer to spend.

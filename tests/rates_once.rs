@@ -5,6 +5,7 @@ mod support;
 use support::{Client, Httpd, Mpm, Response, Setup, on_every_mpm};
 
 on_every_mpm!(
+    included_parts_are_charged_by_the_status_of_the_page,
     every_request_costs_one,
     own_error_page_is_neither_counted_nor_refused,
     include_is_charged_by_its_own_place,
@@ -213,5 +214,43 @@ fn include_is_charged_by_its_own_place(mpm: Mpm) {
         (gauge.passed(rule), gauge.refused(rule)),
         (3, 3),
         "{gauge:?}"
+    );
+}
+
+/// What counts for the rules of an included part is the status that the client gets. The
+/// page outlives its parts: an empty one has no output, and a compressed page goes out when
+/// all of them are gone.
+fn included_parts_are_charged_by_the_status_of_the_page(mpm: Mpm) {
+    let page =
+        "<!--#include virtual=\"/part/empty.txt\" --><!--#include virtual=\"/part/none\" -->end\n";
+    let httpd = over(mpm)
+        .expect_log("unable to include")
+        .load(&["deflate"])
+        .conf(
+            "<Directory ${DOCROOT}/fuga>
+                 Options +Includes
+                 AddOutputFilter INCLUDES;DEFLATE .shtml
+             </Directory>
+             <Location /part>
+                 MaxHitsPerIP 2/h on=404
+                 MaxHitsPerIP 2/d on=200
+             </Location>",
+        )
+        .file("part/empty.txt", "")
+        .file("fuga/page.shtml", page)
+        .start();
+    let client = httpd.client("127.0.0.2").header("Accept-Encoding", "gzip");
+    let mut connection = client.connect();
+    for _ in 0..3 {
+        let answer = connection.get("/fuga/page.shtml");
+        assert_eq!(
+            (answer.status, answer.header("content-encoding")),
+            (200, Some("gzip"))
+        );
+    }
+    assert_eq!(
+        client.status("/part/empty.txt"),
+        429,
+        "three pages of status 200"
     );
 }

@@ -360,16 +360,16 @@ fn error_document_by_full_url_is_warned_about_for_the_chosen_status() {
                  MaxConnPerIP 9 scope=location
                  IPLimitErrorStatus {status}
              </Location>
-             ErrorDocument 429 http://localhost/busy.html"
+             ErrorDocument 403 http://localhost/busy.html"
         );
         Httpd::on(Mpm::Event).conf(&conf).configtest()
     };
-    let (warned, silent) = (test(429), test(403));
+    let (warned, silent) = (test(403), test(502));
     assert_eq!((warned.code, silent.code), (0, 0));
     assert!(
         warned
             .stderr
-            .contains("limitipconn(207): ErrorDocument 429 "),
+            .contains("limitipconn(207): ErrorDocument 403 "),
         "{warned:?}"
     );
     assert!(!silent.stderr.contains("limitipconn(207): "), "{silent:?}");

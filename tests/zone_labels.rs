@@ -65,12 +65,12 @@ fn what_a_client_puts_into_a_key_is_shown_harmlessly(mpm: Mpm) {
             "<script>alert(1)</script>",
             "&lt;script&gt;alert(1)&lt;/script&gt;",
         ),
-        (b"a\"b'c\\d&e", "a%22b'c\\d&e", "a%22b&#39;c\\d&amp;e"),
         (
-            b"\xff\xfe\x80",
-            "%EF%BF%BD%EF%BF%BD%EF%BF%BD",
-            "%EF%BF%BD%EF%BF%BD%EF%BF%BD",
+            b"a\"b'c\\d&e%",
+            "a%22b'c%5Cd&e%25",
+            "a%22b&#39;c%5Cd&amp;e%25",
         ),
+        (b"\xff\xfe\x80", "%FF%FE%80", "%FF%FE%80"),
         (
             "\u{e9}\u{4e2d}".as_bytes(),
             "%C3%A9%E4%B8%AD",

@@ -202,6 +202,10 @@ pub fn before_upgrade(request: Request<'_>) {
 }
 
 /// log_transaction: charges that wait for the status of an answer which never began.
+///
+/// httpd also does this when a pool is cleared, under prefork perhaps in its signal handler:
+/// a new key may then find the insert lock held by the code that was interrupted, waits for
+/// its patience, and goes uncharged.
 pub fn at_the_end(running: Running, request: Request<'_>) {
     if let Some(trip) = request.initial().state(MODULE)
         && trip.charges.awaits_status()

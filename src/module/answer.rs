@@ -90,12 +90,16 @@ impl<'r> Answer<'r> {
         status
     }
 
-    /// Lets the request wait for its turn, so long in nanoseconds, but over all the places
-    /// that it comes to no longer than one may. Returns what the hook returns: a client
-    /// that goes away meanwhile is not served.
-    pub fn wait(&self, time: u64, found: Found<'_>) -> c_int {
+    /// How long the request may still wait, in nanoseconds: there is one time for all the
+    /// places that it comes to.
+    pub fn patience(&self) -> u64 {
         let longest = gcra::LONGEST_WAIT.as_nanos() as u64;
-        let time = time.min(longest.saturating_sub(self.trip.waited.get()));
+        longest.saturating_sub(self.trip.waited.get())
+    }
+
+    /// Lets the request wait for its turn, so long in nanoseconds. Returns what the hook
+    /// returns: a client that goes away meanwhile is not served.
+    pub fn wait(&self, time: u64, found: Found<'_>) -> c_int {
         self.trip.waited.set(self.trip.waited.get() + time.max(1));
         if self.running.runtime.names_variables && !self.trip.marked.get() {
             let initial = self.request.initial();
@@ -130,7 +134,8 @@ impl<'r> Answer<'r> {
         if !charges.awaits_status() {
             first_output::watch(self.request, self.trip);
         }
-        charges.await_status(key, count, limit, on);
+        let outlives_mark = !self.settings.is_dry_run();
+        charges.await_status(key, count, limit, on, outlives_mark);
     }
 
     /// Marks an admitted request, naming the rule that had least room left.

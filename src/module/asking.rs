@@ -84,7 +84,7 @@ pub struct Asking<'r> {
     defaults: Defaults,
     vhost: CountId,
     /// The longest time that a rule makes the request wait, which rule, and what it found.
-    wait: Cell<Option<(u64, &'r Placed<'r>, Found<'r>)>>,
+    turn: Cell<Option<(u64, &'r Placed<'r>, Found<'r>)>>,
 }
 
 impl<'r> Asking<'r> {
@@ -123,7 +123,7 @@ impl<'r> Asking<'r> {
             no_rates: false,
             defaults,
             vhost: site.id.get(),
-            wait: Cell::new(None),
+            turn: Cell::new(None),
         }
     }
 
@@ -232,12 +232,24 @@ impl<'r> Asking<'r> {
             [rule] => self.ask(rule).map_or(DECLINED, |ask| self.decide(ask)),
             _ => self.ask_each(),
         };
-        match self.wait.get() {
-            Some((wait, rule, found)) if status == DECLINED => {
+        match self.turn.get() {
+            Some((wait, rule, found)) if status == DECLINED => self.wait(wait, rule, found),
+            _ => status,
+        }
+    }
+
+    /// The request waits for its turn, or is refused where that comes too late.
+    #[cold]
+    fn wait(&self, wait: u64, rule: &'r Placed<'r>, found: Found<'r>) -> c_int {
+        match wait.checked_sub(self.answer.patience()) {
+            None | Some(0) => {
                 self.answer.running.count(rule, Fate::Delayed);
                 self.answer.wait(wait, found)
             }
-            _ => status,
+            Some(too_long) => {
+                self.answer.running.count(rule, Fate::Refused);
+                self.answer.refuse(found.again_in(too_long))
+            }
         }
     }
 

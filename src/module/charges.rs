@@ -23,6 +23,8 @@ struct Charge {
 /// A charge that waits for the status of the answer.
 #[derive(Clone, Copy)]
 struct Late<'r> {
+    /// As in [`Charge`].
+    outlives_mark: bool,
     key: Key<'r>,
     count: CountId,
     limit: Limit,
@@ -75,10 +77,18 @@ impl<'r> Charges<'r> {
         while let Some(charge) = self.taken.take(|charge| !charge.outlives_mark) {
             refund(running, charge);
         }
+        while self.late.take(|late| !late.outlives_mark).is_some() {}
     }
 
     /// Notes that the key is to be charged if the answer has one of these statuses.
-    pub fn await_status(&self, key: Key<'_>, count: CountId, limit: Limit, on: Statuses) {
+    pub fn await_status(
+        &self,
+        key: Key<'_>,
+        count: CountId,
+        limit: Limit,
+        on: Statuses,
+        outlives_mark: bool,
+    ) {
         let digest = key.digest.within(count);
         let is_known = |late: Late<'_>| late.key.digest.within(late.count) == digest;
         if self.late.iter().any(is_known) {
@@ -92,6 +102,7 @@ impl<'r> Charges<'r> {
             Name::Hidden(digest) => Name::Hidden(digest),
         };
         self.late.push(Late {
+            outlives_mark,
             key: Key {
                 digest: key.digest,
                 name,

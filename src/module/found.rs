@@ -75,6 +75,19 @@ impl<'r> Found<'r> {
         Found::timed(rule, key, limit, stands, pass.left, seconds)
     }
 
+    /// The same, where the request may come again only after so many nanoseconds.
+    pub fn again_in(self, time: u64) -> Found<'r> {
+        let rate = self.rate.map(|rate| Timed {
+            seconds: whole_seconds(time),
+            ..rate
+        });
+        Found {
+            rate,
+            left: 0,
+            ..self
+        }
+    }
+
     /// What a rate rule found that makes wait: so many of a burst, of which `at_once` do not.
     pub fn delayed(self, at_once: u32) -> Found<'r> {
         Found {

@@ -146,7 +146,8 @@ fn key(value: &str) -> Result<KeySource, Fault> {
 }
 
 /// What only has its value at the end of fixups: user, type, per-directory environment.
-const LATE: [&str; 6] = [
+const LATE: [&str; 7] = [
+    "SSL_CLIENT_",
     "REMOTE_USER",
     "AUTH_TYPE",
     "CONTENT_TYPE",

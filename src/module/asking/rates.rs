@@ -115,8 +115,8 @@ impl<'r> Asking<'r> {
             self.answer.would_wait(found);
             return;
         }
-        if self.wait.get().is_none_or(|(longest, ..)| longest < wait) {
-            self.wait.set(Some((wait, ask.rule, found)));
+        if self.turn.get().is_none_or(|(longest, ..)| longest < wait) {
+            self.turn.set(Some((wait, ask.rule, found)));
         }
     }
 }
