@@ -172,12 +172,16 @@ fn is_spared_here(running: Running, request: Request<'_>, site: &Site<'_>) -> bo
 }
 
 /// What the lines of a server and of a place spare the request from.
+#[inline]
 fn spares(
     running: Running,
     request: Request<'_>,
     trip: &Trip<'_>,
     lines: [&[&Exemption<'_>]; 2],
 ) -> Spared {
+    if lines.iter().all(|lines| lines.is_empty()) {
+        return Spared::No;
+    }
     let of = |lines| exempt::spares(lines, running, request, trip.client.address);
     lines.map(of).into_iter().max().unwrap_or(Spared::No)
 }
