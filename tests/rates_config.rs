@@ -17,7 +17,7 @@ fn wrong_rates_are_errors() {
             ("10/5", "ms, s, min, h or d"),
             ("0/s", "\"off\""),
             ("-1/s", "1 to 1000000"),
-            ("1.5/s", "1 to 1000000"),
+            ("1.5/s", "1/2s or 30/min"),
             ("1000001/h", "1 to 1000000"),
             ("10/0s", "1ms to 366d"),
             ("10/367d", "1ms to 366d"),
@@ -170,4 +170,23 @@ fn delay_in_htaccess_is_an_error_of_the_place() {
     for text in ["MaxRatePerIP", "\"10/s delay=2\"", "delay="] {
         assert!(line.contains(text), "no {text} in {line}");
     }
+}
+
+/// A burst that nobody can use: the second would have to wait a minute.
+#[test]
+fn burst_that_waits_put_out_of_reach_is_warned_about() {
+    let test = |rule: &str| {
+        let conf = format!("<Location /hoge>\n{rule}\n</Location>");
+        verdict_of(Httpd::on(Mpm::Event).conf(&conf), &[]).said
+    };
+    let warned = test("MaxRatePerIP 1/min burst=50 delay=1");
+    assert_eq!(warned.code, 0);
+    let text = "limitipconn(210): MaxRatePerIP 1/min burst=50 delay=1 on line ";
+    assert!(warned.stderr.contains(text), "{warned:?}");
+    assert!(
+        warned.stderr.contains("of burst=50 only 1 can"),
+        "{warned:?}"
+    );
+    let silent = test("MaxRatePerIP 10/s burst=50 delay=1");
+    assert_eq!((silent.code, silent.stderr.trim()), (0, "Syntax OK"));
 }

@@ -35,6 +35,11 @@ impl Rate {
             .ok()
             .filter(|number| is_digits && (1..=MOST).contains(number))
             .ok_or_else(|| {
+                if word.contains('.') {
+                    return format!(
+                        "\"{word}\" has no whole number before the slash; use a longer time (for example 1/2s or 30/min for half a request a second)"
+                    );
+                }
                 format!(
                     "\"{word}\" has no number from 1 to {MOST} before the slash; use for example 10/s, or \"off\""
                 )
@@ -70,9 +75,10 @@ fn period(word: &str, time: &str) -> Result<Duration, String> {
         if why.contains("too long") {
             return out_of_range();
         }
+        let unit = time.trim_start_matches(|c: char| c.is_ascii_digit());
         format!(
-            "\"{word}\" has unknown unit \"{}\"; use ms, s, min, h or d (for example 10/s or 600/5min)",
-            time.trim_start_matches(|c: char| c.is_ascii_digit())
+            "\"{word}\" has unknown unit \"{unit}\"{}; use ms, s, min, h or d (for example 10/s or 600/5min)",
+            units::meant_by(unit)
         )
     })?;
     match (Duration::from_millis(1)..=LONGEST).contains(&period) {
@@ -157,7 +163,8 @@ mod tests {
             ("0/s", "from 1 to 1000000"),
             ("-1/s", "from 1 to 1000000"),
             ("+1/s", "from 1 to 1000000"),
-            ("1.5/s", "from 1 to 1000000"),
+            ("1.5/s", "1/2s or 30/min"),
+            ("10/m", "unknown unit \"m\" (min?); use ms"),
             ("1000001/s", "from 1 to 1000000"),
             ("1001/ms", "more than 1000000 in a second"),
             ("10/0s", "from 1ms to 366d"),

@@ -32,7 +32,8 @@ pub fn time(word: &str) -> Result<Duration, String> {
         .find(|(name, _)| unit.eq_ignore_ascii_case(name))
     else {
         return Err(format!(
-            "\"{word}\" has unknown unit \"{unit}\"; use ms, s, min, h or d (for example 10s)"
+            "\"{word}\" has unknown unit \"{unit}\"{}; use ms, s, min, h or d (for example 10s)",
+            meant_by(unit)
         ));
     };
     number
@@ -42,6 +43,22 @@ pub fn time(word: &str) -> Result<Duration, String> {
         .map(Duration::from_millis)
         .filter(|time| *time <= Duration::from_secs(u32::MAX.into()))
         .ok_or_else(|| format!("\"{word}\" is too long; the longest time is {}s", u32::MAX))
+}
+
+/// The unit that somebody meant who wrote another one: ` (min?)`, or nothing.
+pub fn meant_by(unit: &str) -> &'static str {
+    let is_one_of = |names: &[&str]| names.iter().any(|name| unit.eq_ignore_ascii_case(name));
+    if is_one_of(&["m", "mins", "minute", "minutes"]) {
+        " (min?)"
+    } else if is_one_of(&["sec", "secs", "second", "seconds"]) {
+        " (s?)"
+    } else if is_one_of(&["hr", "hrs", "hour", "hours"]) {
+        " (h?)"
+    } else if is_one_of(&["day", "days"]) {
+        " (d?)"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]
@@ -106,7 +123,7 @@ mod tests {
             ("1h30min", "no time"),
             ("0x10", "no time"),
             ("１０s", "no time"),
-            ("10m", "unit \"m\""),
+            ("10m", "unit \"m\" (min?)"),
             ("10sec", "unit \"sec\""),
             ("10µs", "unit \"µs\""),
             ("10ſ", "unit \"ſ\""),

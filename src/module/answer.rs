@@ -296,7 +296,12 @@ fn refusal<'a>(
     found: Found<'a>,
     verdict: Verdict,
 ) -> Option<Refusal<'a>> {
-    let key = found.key.within(found.id);
+    // What would be delayed takes no line from what would be refused.
+    let kind = match verdict {
+        Verdict::DelayedDryRun => CountId(!found.id.0),
+        Verdict::Refused | Verdict::RefusedDryRun => found.id,
+    };
+    let key = found.key.within(kind);
     let flood = running.runtime.segment.flood();
     let left_out = flood.tell(key, state::seconds_up())?;
     Some(Refusal {

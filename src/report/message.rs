@@ -29,6 +29,8 @@ pub enum Id {
     CacheAboveRule = 208,
     /// A rule about connections, and a proxy that is not spared from it.
     ProxiesCounted = 209,
+    /// A bucket whose burst is mostly out of reach, since waits are short.
+    BurstOutOfReach = 210,
     /// A changed size takes effect at a full restart only.
     NeedsRestart = 301,
     /// This httpd's scoreboard is laid out otherwise than the one built for.
@@ -59,7 +61,7 @@ pub enum Id {
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 24] = [
+    pub const ALL: [Id; 25] = [
         Id::Refused,
         Id::LeftOut,
         Id::NoRule,
@@ -71,6 +73,7 @@ impl Id {
         Id::ErrorDocumentUrl,
         Id::CacheAboveRule,
         Id::ProxiesCounted,
+        Id::BurstOutOfReach,
         Id::NeedsRestart,
         Id::SlotLayout,
         Id::AuditMismatch,

@@ -110,12 +110,29 @@ impl Name {
     }
 }
 
+impl Name {
+    /// The option of which this word is the name, without its equals sign.
+    fn alone(word: &str) -> Option<Name> {
+        let is_it = |name: &Name| {
+            let label = name.label().strip_suffix('=');
+            label.is_some_and(|label| label.eq_ignore_ascii_case(word))
+        };
+        Name::ALL.into_iter().find(is_it)
+    }
+}
+
 impl Options {
     /// What these words say to a directive that takes so much.
     pub(super) fn read(words: &[String], takes: &Takes) -> Result<Options, Fault> {
         let mut said = Options::default();
         for word in words {
-            let unknown = || Fault::Word(word.clone(), takes.help);
+            let unknown = || match Name::alone(word) {
+                Some(name) => Fault::Sentence(format!(
+                    "\"{word}\" has no value; write it right behind, without blanks: {}VALUE",
+                    name.label()
+                )),
+                None => Fault::Word(word.clone(), takes.help),
+            };
             let (name, value) = Name::of(word).ok_or_else(unknown)?;
             if !takes.names.contains(&name) {
                 return Err(name.owners().map_or_else(unknown, |owners| {

@@ -1,6 +1,7 @@
 //! The limiting directives: what one line of any of the six says.
 
 use super::concurrency;
+use super::options::Name;
 use super::rates;
 use super::zones::{self, Reserved};
 use super::{Fault, digits, some_words};
@@ -36,9 +37,18 @@ pub fn rule(directive: Directive, arguments: &str) -> Result<Said, Fault> {
     };
     if first.contains('=') {
         let (measure, example) = (measure(directive), example(directive));
+        let how = if first.contains(char::is_whitespace) {
+            "leave out the quotes around all of it"
+        } else if first.contains(',') && !first.to_ascii_lowercase().starts_with("for=") {
+            "put blanks between the words, not commas"
+        } else {
+            "then the options"
+        };
+        let is_option = Name::of(first).is_some() && !first.contains([' ', '\t', ',']);
+        let option = if is_option { first } else { "scope=location" };
         return Err(Fault::Sentence(format!(
-            "\"{first}\" stands where the {measure} belongs; write the {measure} first, \
-             then the options, for example {example} {first}"
+            "\"{first}\" stands where the {measure} belongs; write the {measure} first, {how}, \
+             for example {example} {option}"
         )));
     }
     let (terms, networks) = match directive.is_rate() {

@@ -198,9 +198,39 @@ fn variable(text: &str) -> String {
     if name.is_empty() || !name.chars().all(is_word) {
         return String::from("a variable such as %{REMOTE_USER} or %{HTTP:X-Api-Key}");
     }
+    if let Some(header) = nginx_header(text) {
+        return format!("%{{HTTP:{header}}}");
+    }
     // Variables have no hyphens, headers do.
     let is_header = name.contains('-') && !name.contains(':');
-    format!("%{{{}{name}}}", if is_header { "HTTP:" } else { "" })
+    let is_variable = name.contains(':') || !name.contains(|c: char| c.is_ascii_lowercase());
+    match (is_header, is_variable) {
+        (true, _) => format!("%{{HTTP:{name}}}"),
+        (false, true) => format!("%{{{name}}}"),
+        (false, false) => String::from(
+            "client for addresses, or a variable such as %{HTTP_HOST} or %{HTTP:X-Api-Key}",
+        ),
+    }
+}
+
+/// The header that nginx calls `$http_x_api_key`.
+fn nginx_header(text: &str) -> Option<String> {
+    let name = text.strip_prefix("$http_")?;
+    let capital = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    };
+    let is_plain =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let words: Vec<&str> = name.split('_').collect();
+    let is_name = words.iter().all(|word| is_plain(word));
+    is_name.then(|| {
+        words
+            .iter()
+            .map(|word| capital(word))
+            .collect::<Vec<_>>()
+            .join("-")
+    })
 }
 
 #[cfg(test)]

@@ -70,8 +70,12 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
                 None => String::new(),
                 Some(network) => format!(" for {network}"),
             };
+            let here = match command.is_in_section() {
+                true => "section",
+                false => "server",
+            };
             return Err(format!(
-                "\"{arguments}\" is the second such rule of this section{clients}; the first is on line {} of {}; \
+                "\"{arguments}\" is the second such rule of this {here}{clients}; the first is on line {} of {}; \
                  keep one of them",
                 first.line, first.file
             ));
@@ -100,6 +104,20 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
     }
     let inventory = Inventory::of(command.pool());
     inventory.add(rule);
+    if let Some(Limit::Bucket(bucket)) = rule.terms.rating().and_then(|rating| rating.limit)
+        && bucket.most() < bucket.burst
+    {
+        inventory.warn(&format!(
+            "{}: {} {arguments} on line {} of {}: of burst={} only {} can come in together, since nobody waits \
+             longer than 5 s for a turn at this rate; give a higher delay=, or leave it out",
+            Id::BurstOutOfReach,
+            directive.name(),
+            rule.line,
+            rule.file,
+            bucket.burst,
+            bucket.most()
+        ));
+    }
     if command.is_limited_to_methods() {
         inventory.warn(&format!(
             "{}: {} on line {} of {} holds for all methods, whatever <Limit> is around it; \
