@@ -12,6 +12,9 @@ on_every_mpm!(
     mark_gives_back_what_dry_rules_took_and_nothing_else,
     dry_run_tells_and_refuses_nothing,
     refused_error_page_gives_nothing_back,
+    work_of_a_script_is_paid_for_wherever_it_redirects_to,
+    who_leaves_while_an_error_page_waits_has_paid_for_the_error,
+    who_leaves_while_it_waits_gets_back_what_has_not_grown_back,
 );
 
 #[track_caller]
@@ -220,4 +223,119 @@ fn refused_error_page_gives_nothing_back(mpm: Mpm) {
         assert_eq!(statuses(&client, "/none"), [404, 404, 429], "{rate}");
         assert_eq!(client.status("/small.txt"), 429, "{rate}");
     }
+}
+
+/// A script that has run, and sends its client to a place that refuses or waits.
+fn work_of_a_script_is_paid_for_wherever_it_redirects_to(mpm: Mpm) {
+    let script = |to: &str| format!("#!/bin/sh\nprintf 'Location: /{to}/small.txt\\n\\n'\n");
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf(
+            "<Location /cgi>
+                 MaxHitsPerIP 3/d
+             </Location>
+             <Location /gone>
+                 MaxRatePerIP 1/d burst=1
+             </Location>
+             <Location /full>
+                 MaxConnPerIP 1 scope=location
+             </Location>
+             <Location /waits>
+                 MaxRatePerIP 1/2s burst=3 delay=1
+             </Location>",
+        )
+        .furnish("gone")
+        .furnish("full")
+        .furnish("waits")
+        .script("cgi/gone.cgi", &script("gone"))
+        .script("cgi/full.cgi", &script("full"))
+        .script("cgi/waits.cgi", &script("waits"))
+        .start();
+    let client = |n: u8| httpd.client(&format!("127.0.0.{n}"));
+    assert_eq!(statuses(&client(2), "/cgi/gone.cgi"), [200, 429, 429, 429]);
+    assert_eq!(
+        statuses(&client(2), "/cgi/full.cgi"),
+        [429; 2],
+        "three have run"
+    );
+    let held = client(3).hold("/full/hold.cgi");
+    assert_eq!(statuses(&client(3), "/cgi/full.cgi"), [503, 503, 503, 429]);
+    drop(held);
+    let rule = "MaxHitsPerIP@/cgi";
+    assert_eq!(client(4).status("/waits/small.txt"), 200);
+    for _ in 0..3 {
+        let before = httpd.gauge().passed(rule);
+        let mut connection = client(4).connect();
+        connection.send(connection.request("GET", "/cgi/waits.cgi", ""));
+        httpd.wait_for(|gauge| gauge.passed(rule) == before + 1);
+        drop(connection);
+        httpd.wait_for(|gauge| gauge.busy() <= 1);
+    }
+    assert_eq!(client(4).status("/cgi/waits.cgi"), 429, "three have run");
+}
+
+/// Silence must not tell a password for nothing.
+fn who_leaves_while_an_error_page_waits_has_paid_for_the_error(mpm: Mpm) {
+    for rule in ["MaxHitsPerIP 3/d on=404 freeze=1h", "MaxHitsPerIP 3/d"] {
+        let httpd = Httpd::on(mpm)
+            .expect_refusals()
+            .conf(&format!(
+                "ErrorDocument 404 /page/small.txt
+                 <Location /hoge>
+                     {rule}
+                 </Location>
+                 <Location /page>
+                     MaxRatePerIP 1/4s burst=2 delay=1
+                 </Location>"
+            ))
+            .furnish("page")
+            .start();
+        let client = httpd.client("127.0.0.2");
+        assert_eq!(client.status("/page/small.txt"), 200);
+        let is_refused = |gauge: &support::Gauge| gauge.refused("MaxHitsPerIP@/hoge") > 0;
+        for _ in 0..5 {
+            let before = httpd.gauge().passed("MaxHitsPerIP@/hoge");
+            let mut connection = client.connect();
+            connection.send(connection.request("GET", "/hoge/none", ""));
+            httpd
+                .wait_for(|gauge| gauge.passed("MaxHitsPerIP@/hoge") > before || is_refused(gauge));
+            drop(connection);
+            httpd.wait_for(|gauge| gauge.busy() <= 1);
+        }
+        assert_eq!(client.status("/hoge/small.txt"), 429, "{rule}");
+    }
+}
+
+/// What grew back while it waited is not put back once more.
+fn who_leaves_while_it_waits_gets_back_what_has_not_grown_back(mpm: Mpm) {
+    let httpd = Httpd::on(mpm)
+        .expect_refusals()
+        .conf(
+            "MaxRatePerIP 2/s burst=4
+             <Location /slow>
+                 MaxRatePerIP 2/s burst=8 delay=1
+             </Location>",
+        )
+        .furnish("slow")
+        .start();
+    let client = httpd.client("127.0.0.2");
+    assert_eq!(client.status("/slow/small.txt"), 200);
+    let start = std::time::Instant::now();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let mut connection = client.connect();
+            connection.send(connection.request("GET", "/slow/small.txt", ""));
+            connection
+        })
+        .collect();
+    httpd.wait_for(|gauge| gauge.passed("MaxRatePerIP@/slow") == 4);
+    support::sleep_until(start + std::time::Duration::from_millis(1000));
+    drop(waiting);
+    httpd.wait_for(|gauge| gauge.busy() <= 1);
+    let passed = (0..8)
+        .filter(|_| client.status("/fuga/small.txt") == 200)
+        .count();
+    // Two a second grow, whoever came and went.
+    let most = 2 * start.elapsed().as_millis() as usize / 1000 + 1;
+    assert!(passed <= most, "{passed} of {most}");
 }

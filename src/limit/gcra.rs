@@ -11,6 +11,10 @@ use std::time::Duration;
 /// How long a request may wait for its turn.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
+/// A token that is put back within this time is put back whole. Who is refused is refused at
+/// once; who could make it take longer could have more than the bucket gives.
+pub const AT_ONCE: Duration = Duration::from_millis(100);
+
 /// A bucket that is filled at a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
@@ -105,17 +109,21 @@ impl Bucket {
         now + (self.missing(tat, now) + self.interval).min(self.depth)
     }
 
-    /// The bucket with a token put back that left it at `taken`; none where it has grown
-    /// back by itself meanwhile.
+    /// The bucket with a token put back that left it at `taken` when it was taken; none where
+    /// it has grown back by itself meanwhile.
     ///
     /// Only that part is put back that has not grown back yet: a request in between may
-    /// have had the rest. The bucket does not know the order of refunds: where one
-    /// overtakes another, too much is put back, at most what grows in the time from the
-    /// charge to its refund.
+    /// have had the rest. The bucket does not know how often it was full since, so a token
+    /// that was out for longer than [`AT_ONCE`] counts as growing back from the first moment.
     #[inline]
-    pub fn refund(&self, tat: u64, now: u64, taken: u64) -> Option<u64> {
+    pub fn refund(&self, tat: u64, now: u64, taken: u64, at: u64) -> Option<u64> {
         let missing = self.missing(tat, now);
-        let owed = taken.saturating_sub(now).min(self.interval).min(missing);
+        let out = now.saturating_sub(at);
+        let left = match out <= nanoseconds(AT_ONCE) {
+            true => self.interval,
+            false => self.interval.saturating_sub(out),
+        };
+        let owed = taken.saturating_sub(now).min(left).min(missing);
         (owed > 0).then(|| now + missing - owed)
     }
 }

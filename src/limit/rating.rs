@@ -165,12 +165,12 @@ impl Limit {
         }
     }
 
-    /// The state with a charge taken back that had made it `charged`; none where there is
-    /// nothing to take back.
+    /// The state with a charge taken back that had made it `charged` at that time; none where
+    /// there is nothing to take back.
     #[inline]
-    pub fn refund(&self, word: u64, now: u64, charged: u64) -> Option<u64> {
+    pub fn refund(&self, word: u64, now: u64, charged: u64, at: u64) -> Option<u64> {
         match self {
-            Limit::Bucket(bucket) => bucket.refund(word, now, charged),
+            Limit::Bucket(bucket) => bucket.refund(word, now, charged, at),
             Limit::Window(window) => window.refund(word, now, charged),
         }
     }
@@ -300,7 +300,7 @@ mod tests {
                     prop_assert_eq!(limit.decide(word, now), limit.decide(0, now));
                     prop_assert_eq!(but_for_the_state(limit.check(word, now)), but_for_the_state(limit.check(0, now)));
                     prop_assert_eq!(limit.charge(word, now), limit.charge(0, now));
-                    prop_assert_eq!(limit.refund(word, now, word), None);
+                    prop_assert_eq!(limit.refund(word, now, word, now), None);
                     prop_assert_eq!(frozen_for(word, now), None);
                 }
             } else {
@@ -317,7 +317,7 @@ mod tests {
             }
             let next = limit.charge(word, now);
             prop_assert_eq!(next >> 63, u64::from(matches!(limit, Limit::Window(_))));
-            limit.refund(word, now, charged);
+            limit.refund(word, now, charged, now);
         }
 
         #[test]

@@ -28,6 +28,12 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
         return DECLINED;
     }
     seat(running, request);
+    if request.is_error_page()
+        && let Some(trip) = request.initial().state(MODULE)
+    {
+        // A refused error page is no refused request: the answer stays the error's.
+        trip.charges.settle();
+    }
     shared_address::look(running, request);
     if running.has_connection_rules()
         && let Some(status) = connections::at_first_request(running, request)
@@ -184,6 +190,16 @@ fn spares(
     }
     let of = |lines| exempt::spares(lines, running, request, trip.client.address);
     lines.map(of).into_iter().max().unwrap_or(Spared::No)
+}
+
+/// The first handler, for requests that rates may have charged: from here on the work is done.
+pub fn before_work(request: Request<'_>) {
+    // mod_rewrite only makes another request of it.
+    if !request.is_being_rewritten()
+        && let Some(trip) = request.initial().state(MODULE)
+    {
+        trip.charges.settle();
+    }
 }
 
 /// The first handler, for subrequests that are run: the rules of their place.

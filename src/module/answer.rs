@@ -74,10 +74,7 @@ impl<'r> Answer<'r> {
             Verdict::Refused => {
                 self.trip.refused.set(true);
                 self.trip.give_back();
-                // A refused error page is no refused request: the answer stays the error's.
-                if !self.request.is_error_page() {
-                    self.trip.charges.refund(self.running);
-                }
+                self.trip.charges.refund(self.running);
                 send_away(self.request, found, &settings);
             }
             Verdict::RefusedDryRun | Verdict::DelayedDryRun => {

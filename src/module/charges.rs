@@ -16,6 +16,10 @@ struct Charge {
     limit: Limit,
     /// The state that it made.
     charged: u64,
+    /// When, by the clock of rates.
+    at: u64,
+    /// Whether it stays whatever comes: the work was done.
+    is_settled: bool,
     /// Whether it stays when a dry run marks the request.
     outlives_mark: bool,
 }
@@ -23,6 +27,8 @@ struct Charge {
 /// A charge that waits for the status of the answer.
 #[derive(Clone, Copy)]
 struct Late<'r> {
+    /// As in [`Charge`].
+    is_settled: bool,
     /// As in [`Charge`].
     outlives_mark: bool,
     key: Key<'r>,
@@ -54,30 +60,62 @@ impl<'r> Charges<'r> {
         self.taken.iter().any(|charge| charge.digest == digest)
     }
 
-    /// Notes that the key was charged, which made its state `charged`.
-    pub fn note(&self, digest: Digest, limit: Limit, charged: u64, outlives_mark: bool) {
+    /// Notes that the key was charged at this time, which made its state `charged`.
+    pub fn note(
+        &self,
+        digest: Digest,
+        limit: Limit,
+        (charged, at): (u64, u64),
+        outlives_mark: bool,
+    ) {
         self.taken.push(Charge {
             digest,
             limit,
             charged,
+            at,
+            is_settled: false,
             outlives_mark,
         });
     }
 
-    /// Takes all charges back: a refused request costs nothing.
+    /// What was charged so far stays: a handler begins its work, or has failed. Whoever is
+    /// refused at an error page, or where a script has sent him, has had it.
+    pub fn settle(&self) {
+        while let Some(charge) = self.taken.take(|charge| !charge.is_settled) {
+            self.taken.push(Charge {
+                is_settled: true,
+                ..charge
+            });
+        }
+        while let Some(late) = self.late.take(|late| !late.is_settled) {
+            self.late.push(Late {
+                is_settled: true,
+                ..late
+            });
+        }
+    }
+
+    /// Takes charges back: a refused request costs nothing.
     pub fn refund(&self, running: Running) {
-        while let Some(charge) = self.taken.pop() {
+        while let Some(charge) = self.taken.take(|charge| !charge.is_settled) {
             refund(running, charge);
         }
-        while self.late.pop().is_some() {}
+        while self.late.take(|late| !late.is_settled).is_some() {}
     }
 
     /// Takes back what a dry run's own rules have charged for a request that it marks.
     pub fn refund_marked(&self, running: Running) {
-        while let Some(charge) = self.taken.take(|charge| !charge.outlives_mark) {
+        while let Some(charge) = self
+            .taken
+            .take(|charge| !charge.outlives_mark && !charge.is_settled)
+        {
             refund(running, charge);
         }
-        while self.late.take(|late| !late.outlives_mark).is_some() {}
+        while self
+            .late
+            .take(|late| !late.outlives_mark && !late.is_settled)
+            .is_some()
+        {}
     }
 
     /// Notes that the key is to be charged if the answer has one of these statuses.
@@ -102,6 +140,7 @@ impl<'r> Charges<'r> {
             Name::Hidden(digest) => Name::Hidden(digest),
         };
         self.late.push(Late {
+            is_settled: false,
             outlives_mark,
             key: Key {
                 digest: key.digest,
@@ -140,6 +179,6 @@ fn refund(running: Running, charge: Charge) {
         .child
         .holder
         .change_known_rate(charge.digest, |word| {
-            charge.limit.refund(word, now, charge.charged)
+            charge.limit.refund(word, now, charge.charged, charge.at)
         });
 }

@@ -252,6 +252,12 @@ unsafe extern "C" fn handler(request: *mut sys::request_rec) -> c_int {
         let request = Request::from_raw(request);
         (request.is_sub(), request.has_handler(status::HANDLER))
     };
+    if !is_sub && Running::has_rates() {
+        asked(request, |_, request| {
+            admission::before_work(request);
+            DECLINED
+        });
+    }
     if is_sub && Running::rules_anywhere() {
         let status = asked(request, admission::before_subrequest);
         if status != DECLINED {

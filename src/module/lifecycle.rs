@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::config::Site;
 use super::rules::{Inventory, Placed, may_count, zone_named};
 use super::running::{
-    ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, Runtime, SERVER_KEY_RULE, SERVER_RULE, WIDE,
-    flag,
+    ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, RATES, Runtime, SERVER_KEY_RULE, SERVER_RULE,
+    WIDE, flag,
 };
 use super::zones::Zone;
 use super::{MODULE, checks, dump, memory, records};
@@ -35,14 +35,10 @@ fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
         Level::Server => ANY_RULE | SERVER_RULE,
         Level::Directory => ANY_RULE,
     };
-    let charges_late = rule
-        .terms
-        .rating()
-        .is_some_and(|rating| !rating.on.is_empty());
-    let own = if charges_late {
-        own | LATE_CHARGES
-    } else {
-        own
+    let own = match rule.terms.rating() {
+        Some(rating) if rating.on.is_empty() => own | RATES,
+        Some(_) => own | RATES | LATE_CHARGES,
+        None => own,
     };
     let (Directive::MaxConnPerIp, Terms::Concurrency(terms)) = (rule.directive, &rule.terms) else {
         return own;
@@ -89,7 +85,9 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), St
     let inventory = Inventory::of(pool);
     for rule in inventory.rules() {
         rule.settle();
-        rule.zone.set(zone_of(rule, inventory.zones())?);
+        let zone = zone_of(rule, inventory.zones());
+        rule.zone
+            .set(zone.map_err(|why| format!("{} {why}", rule.directive.name()))?);
     }
     let shared = checks::shared_buckets(inventory);
     for (at, rule) in shared.iter().enumerate() {
@@ -112,11 +110,9 @@ fn zone_of<'p>(rule: &Placed<'_>, zones: &[&'p Zone<'p>]) -> Result<Option<&'p Z
                 known => format!("there are {}", known.join(", ")),
             };
             Err(format!(
-                "{} on line {} of {}: no zone is named \"{name}\" ({known}); declare it in the main server, for example \
+                "on line {} of {}: no zone is named \"{name}\" ({known}); declare it in the main server, for example \
                  IPLimitZone {name} key=%{{HTTP:X-Api-Key}}",
-                rule.directive.name(),
-                rule.line,
-                rule.file
+                rule.line, rule.file
             ))
         }
     }

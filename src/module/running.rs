@@ -41,6 +41,9 @@ pub const CONNECTION_RULE: u32 = 64;
 /// Some rule outside sections is about keys.
 pub const SERVER_KEY_RULE: u32 = 128;
 
+/// Some rule is a rate.
+pub const RATES: u32 = 1024;
+
 /// Some rule charges by what becomes of the request.
 pub const LATE_CHARGES: u32 = 512;
 
@@ -158,6 +161,13 @@ impl Running {
     pub fn rules_anywhere() -> bool {
         Runtime::current()
             .is_some_and(|runtime| (runtime.flags | runtime.segment.flags()) & ANY_RULE != 0)
+    }
+
+    /// Whether some rule is a rate.
+    #[inline]
+    pub fn has_rates() -> bool {
+        Runtime::current()
+            .is_some_and(|runtime| (runtime.flags | runtime.segment.flags()) & RATES != 0)
     }
 
     /// Whether there is anything to do at the end of a request.

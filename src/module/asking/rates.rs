@@ -80,8 +80,9 @@ impl<'r> Asking<'r> {
                     self.answer.await_status(ask.key, ask.count, *limit, *on);
                 } else if !trip.charges.has(key.digest) {
                     let outlives_mark = !self.answer.settings.is_dry_run();
+                    let charged = (pass.next, now);
                     trip.charges
-                        .note(key.digest, *limit, pass.next, outlives_mark);
+                        .note(key.digest, *limit, charged, outlives_mark);
                 }
                 Ok(pass)
             }

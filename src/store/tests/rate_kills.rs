@@ -114,7 +114,7 @@ const WORKS: [(&str, Work); 7] = [
     }),
     ("refund", |us| {
         us.change_known_rate(key(0).digest, |word| {
-            limit().refund(word, now(), limit().charge(0, now()))
+            limit().refund(word, now(), limit().charge(0, now()), now())
         });
     }),
     ("look", |us| {

@@ -166,7 +166,7 @@ proptest! {
                 Op::Refund(bucket, n) => {
                     let Some(charged) = charged.remove(&(bucket, n)) else { continue };
                     let digest = key_in(bucket, BUCKETS, n).digest;
-                    let refund = |word| limit(n).refund(word, now(), charged);
+                    let refund = |word| limit(n).refund(word, now(), charged, now());
                     holders[0].1.change_known_rate(digest, refund);
                     if let Some(known) = oracle.buckets[bucket as usize].get_mut(&n) {
                         known.word = refund(known.word).unwrap_or(known.word);

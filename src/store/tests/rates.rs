@@ -344,7 +344,7 @@ fn a_charge_is_taken_back_where_the_key_is_still_there() {
     let one = holder.rate(key(0).digest, 1);
     passes(&holder, 0, &limit, 1);
     let two = holder.rate(key(0).digest, 1);
-    holder.change_known_rate(key(0).digest, |word| limit.refund(word, now(), two));
+    holder.change_known_rate(key(0).digest, |word| limit.refund(word, now(), two, now()));
     assert_eq!(holder.rate(key(0).digest, 1), one);
     // Nothing comes of one that is not.
     holder.change_known_rate(key(1).digest, |_| panic!("of which word?"));
