@@ -19,6 +19,7 @@ pub mod rating;
 pub mod rule;
 pub mod section;
 pub mod settings;
+pub mod slow;
 pub mod syntax;
 pub mod units;
 pub mod window;

@@ -26,7 +26,7 @@ pub struct Rating {
     pub limit: Option<Limit>,
     /// `scope=`: location, vhost or zone.
     pub scope: Scope,
-    /// `on=`: the statuses that are charged; empty for every request.
+    /// `on=`: what is charged; empty for every request.
     pub on: Statuses,
 }
 
@@ -63,9 +63,13 @@ pub struct Over {
     pub frozen: bool,
 }
 
-/// A set of the statuses 100 to 599.
+/// What `on=` charges: a set of the statuses 100 to 599, and perhaps whatever is cut as too
+/// slow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statuses([u64; 8]);
+
+/// The last bit, which is no status.
+const SLOW: u64 = 1 << 63;
 
 impl Statuses {
     /// Adds one; false for what is no status.
@@ -78,7 +82,17 @@ impl Statuses {
         is_one
     }
 
-    /// Whether there are none.
+    /// Adds what is cut as too slow.
+    pub fn add_slow(&mut self) {
+        self.0[7] |= SLOW;
+    }
+
+    /// Whether what is cut as too slow is in it.
+    pub fn contains_slow(&self) -> bool {
+        self.0[7] & SLOW != 0
+    }
+
+    /// Whether there are none, and not what is cut either.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 8]
     }
@@ -86,12 +100,10 @@ impl Statuses {
     /// Whether this is one of them.
     pub fn contains(&self, status: u16) -> bool {
         let bit = usize::from(status).wrapping_sub(100);
-        self.0
-            .get(bit / 64)
-            .is_some_and(|bits| bits >> (bit % 64) & 1 == 1)
+        bit < 500 && self.0[bit / 64] >> (bit % 64) & 1 == 1
     }
 
-    /// All of them, in order.
+    /// All of the statuses, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         let set = *self;
         (100..600).filter(move |status| set.contains(*status))
@@ -223,6 +235,19 @@ mod tests {
         assert_eq!(added, [100, 163, 164, 401, 599]);
         let contained = (0..=u16::MAX).filter(|status| set.contains(*status));
         assert_eq!(contained.collect::<Vec<u16>>(), added);
+        assert!(!set.contains_slow());
+    }
+
+    #[test]
+    fn slow_is_no_status() {
+        let mut set = Statuses::default();
+        set.add_slow();
+        assert!(set.contains_slow() && !set.is_empty());
+        assert_eq!(set.iter().count(), 0);
+        assert!((0..=u16::MAX).all(|status| !set.contains(status)));
+        assert!((100..=599).all(|status| set.add(status)));
+        assert_eq!(set.iter().count(), 500);
+        assert_ne!(set, Statuses::default());
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! What a place says about the answers of its rules: dry run, status, headers, log.
+//! What a place says about the answers of its rules: dry run, status, headers, log; and
+//! about slow clients.
 //!
 //! What is not said stays `None` until all places around have been asked; the
 //! defaults apply here and nowhere else.
+
+use super::slow::{MaxTime, MinRate};
 
 /// A level of httpd's error log, by its number: 0 is `emerg`, 15 is `trace8`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +25,10 @@ pub struct Settings {
     pub rate_status: Option<u16>,
     /// `IPLimitLogLevel`
     pub log_level: Option<Severity>,
+    /// `IPLimitMinRate`; `Some(None)` is `off`.
+    pub min_rate: Option<Option<MinRate>>,
+    /// `IPLimitMaxTime`; `Some(None)` is `off`.
+    pub max_time: Option<Option<MaxTime>>,
 }
 
 /// The settings of a place within its server: merged only when they are needed, since
@@ -61,6 +68,8 @@ impl Settings {
         concurrency_status: None,
         rate_status: None,
         log_level: None,
+        min_rate: None,
+        max_time: None,
     };
 
     /// These settings, and where they are silent those of the place around.
@@ -73,6 +82,8 @@ impl Settings {
             concurrency_status: self.concurrency_status.or(around.concurrency_status),
             rate_status: self.rate_status.or(around.rate_status),
             log_level: self.log_level.or(around.log_level),
+            min_rate: self.min_rate.or(around.min_rate),
+            max_time: self.max_time.or(around.max_time),
         }
     }
 
@@ -106,6 +117,16 @@ impl Settings {
     pub fn log_level(&self) -> Severity {
         self.log_level.unwrap_or(Severity::WARN)
     }
+
+    /// What clients have to take, if there is any minimum.
+    pub fn min_rate(&self) -> Option<MinRate> {
+        self.min_rate.flatten()
+    }
+
+    /// The longest that a response may hold its place, if there is any such time.
+    pub fn max_time(&self) -> Option<MaxTime> {
+        self.max_time.flatten()
+    }
 }
 
 impl Within<'_> {
@@ -125,11 +146,24 @@ impl Within<'_> {
     pub fn has_headers(&self) -> bool {
         self.place.headers.or(self.server.headers) == Some(true)
     }
+
+    /// As [`Settings::min_rate`].
+    #[inline]
+    pub fn min_rate(&self) -> Option<MinRate> {
+        self.place.min_rate.or(self.server.min_rate).flatten()
+    }
+
+    /// As [`Settings::max_time`].
+    #[inline]
+    pub fn max_time(&self) -> Option<MaxTime> {
+        self.place.max_time.or(self.server.max_time).flatten()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_place_that_is_silent_takes_what_is_around() {
@@ -147,6 +181,44 @@ mod tests {
         assert!(!both.is_dry_run());
         assert_eq!((both.retry_after(), both.concurrency_status()), (9, 429));
         assert_eq!(both.log_level(), Severity::WARN);
+    }
+
+    #[test]
+    fn off_in_a_place_lifts_what_its_server_says() {
+        let rate = MinRate {
+            bytes: 1000,
+            after: Duration::ZERO,
+            window: Duration::from_secs(30),
+            busy: Some(80),
+        };
+        let time = MaxTime {
+            time: Duration::from_secs(600),
+            busy: None,
+        };
+        let silent = Settings::default();
+        let server = Settings {
+            min_rate: Some(Some(rate)),
+            max_time: Some(Some(time)),
+            ..silent
+        };
+        let off = Settings {
+            min_rate: Some(None),
+            ..silent
+        };
+        for (place, server, min_rate, max_time) in [
+            (silent, silent, None, None),
+            (silent, server, Some(rate), Some(time)),
+            (off, server, None, Some(time)),
+            (server, off, Some(rate), Some(time)),
+        ] {
+            let within = Within {
+                place: &place,
+                server: &server,
+            };
+            assert_eq!((within.min_rate(), within.max_time()), (min_rate, max_time));
+            let merged = within.merged();
+            assert_eq!((merged.min_rate(), merged.max_time()), (min_rate, max_time));
+        }
     }
 
     #[test]

@@ -57,11 +57,21 @@ pub enum Id {
     SharedAddress = 402,
     /// The expression of an exemption failed while a request was asked about.
     ExpressionFailed = 403,
+    /// A response was cut ([`Cut`](super::cut::Cut)).
+    Cut = 501,
+    /// Nearly all workers are busy ([`Alarm`](super::alarm::Alarm)).
+    Alarm = 502,
+    /// One of those who hold them ([`Holder`](super::alarm::Holder)).
+    AlarmHolder = 503,
+    /// All is well ([`Heartbeat`](super::alarm::Heartbeat)).
+    Heartbeat = 504,
+    /// The module started ([`Started`](super::alarm::Started)).
+    Started = 505,
 }
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 25] = [
+    pub const ALL: [Id; 30] = [
         Id::Refused,
         Id::LeftOut,
         Id::NoRule,
@@ -87,6 +97,11 @@ impl Id {
         Id::Unreadable,
         Id::SharedAddress,
         Id::ExpressionFailed,
+        Id::Cut,
+        Id::Alarm,
+        Id::AlarmHolder,
+        Id::Heartbeat,
+        Id::Started,
     ];
 
     /// The number, 100..=999.
@@ -116,5 +131,7 @@ mod tests {
         assert_eq!(Id::Refused.to_string(), "limitipconn(101)");
         assert_eq!(Id::NoSharedMemory.number(), 306);
         assert_eq!(Id::ExpressionFailed.number(), 403);
+        assert_eq!(Id::Cut.to_string(), "limitipconn(501)");
+        assert_eq!(Id::Started.number(), 505);
     }
 }

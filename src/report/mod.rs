@@ -1,10 +1,12 @@
-//! What people see: the log line of a refusal and the gauge.
+//! What people see: the lines of the log and the gauge.
 //!
 //! Everything here is made from plain values that the caller has copied out;
 //! nothing reads live memory, and nothing knows httpd.
 
 #![forbid(unsafe_code)]
 
+pub mod alarm;
+pub mod cut;
 pub mod dump;
 pub mod json;
 pub mod message;

@@ -67,6 +67,12 @@ pub struct Asked<'a> {
     pub uri: &'a [u8],
 }
 
+/// What a client asked for, between quotes and not too long.
+pub(super) struct Uri<'a>(pub &'a [u8]);
+
+/// The end of a line where others before it were left out.
+pub(super) struct MoreLeftOut(pub u64);
+
 /// So many refusals had no line and were told by none; its [`Display`] is the line of
 /// message 102.
 #[derive(Clone, Copy, Debug)]
@@ -102,29 +108,41 @@ impl Display for Refusal<'_> {
         if let Some(asked) = &self.asked {
             write!(f, ", {asked}")?;
         }
-        if self.left_out > 0 {
-            write!(f, "; {} more were left out", self.left_out)?;
-        }
-        Ok(())
+        MoreLeftOut(self.left_out).fmt(f)
     }
 }
 
 impl Display for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // httpd cuts lines at 8190 bytes; ours must keep its end.
-        let shown = self.uri.len().min(LONGEST_PATH);
         let vhost = if self.vhost.is_empty() {
             "-"
         } else {
             self.vhost
         };
+        write!(f, "vhost {}, uri {}", Encoded::name(vhost), Uri(self.uri))
+    }
+}
+
+impl Display for Uri<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // httpd cuts lines at 8190 bytes; ours must keep its end.
+        let Uri(uri) = self;
+        let shown = uri.len().min(LONGEST_PATH);
         write!(
             f,
-            "vhost {}, uri \"{}{}\"",
-            Encoded::name(vhost),
-            Encoded::path(&self.uri[..shown]),
-            if shown < self.uri.len() { "..." } else { "" },
+            "\"{}{}\"",
+            Encoded::path(&uri[..shown]),
+            if shown < uri.len() { "..." } else { "" },
         )
+    }
+}
+
+impl Display for MoreLeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            number => write!(f, "; {number} more were left out"),
+        }
     }
 }
 

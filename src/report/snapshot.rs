@@ -39,6 +39,11 @@ pub struct Snapshot {
     pub audits: u64,
     /// Audits, since start, in which a count was not the sum of its leases.
     pub audit_mismatches: u64,
+    /// Responses that were cut because their clients took them too slowly, since start; in
+    /// a dry run those that would have been.
+    pub cut_too_slow: u64,
+    /// Responses that were cut because they lasted too long, since start; likewise.
+    pub cut_too_long: u64,
     /// Faults of the module itself that were caught, since start.
     pub faults: u64,
     /// What was found when places of dead children were given back, since start.

@@ -7,6 +7,7 @@ mod options;
 mod rates;
 mod rules;
 mod settings;
+mod slow;
 mod zones;
 
 use std::fmt;
@@ -15,6 +16,7 @@ pub use clients::{ClientHeader, Exempt, Who, address, client_header, exempt, loc
 pub use concurrency::defaults;
 pub use rules::{Said, rule};
 pub use settings::{error_status, log_level, on_or_off, retry_after};
+pub use slow::{Alarm, alarm, heartbeat, max_time, min_rate};
 pub use zones::{KeySource, Zone, is_complete_late, zone};
 
 use super::arguments::{ArgumentError, words};

@@ -53,7 +53,7 @@ pub(super) struct Options {
     /// 1 ms to [`LONGEST`]
     pub(super) freeze: Option<Duration>,
     pub(super) extend: Option<()>,
-    /// Some of 200..=599
+    /// Some of 200..=599, and slow
     pub(super) on: Option<Statuses>,
 }
 
@@ -161,14 +161,7 @@ impl Options {
                 let count = Count::parse(value).ok_or_else(|| wrong(takes.counts))?;
                 once(&mut self.count, count, label)
             }
-            Name::Busy => {
-                let percent = value
-                    .strip_suffix('%')
-                    .and_then(digits)
-                    .filter(|percent| (1..=100).contains(percent))
-                    .ok_or_else(|| wrong("N% with N from 1 to 100, for example busy=80%"))?;
-                once(&mut self.busy, percent, label)
-            }
+            Name::Busy => once(&mut self.busy, busy(value)?, label),
             Name::Burst => {
                 let burst = digits(value)
                     .filter(|burst| (1..=MOST).contains(burst))
@@ -198,17 +191,36 @@ impl Options {
     }
 }
 
-/// The statuses of `on=`, with commas between them.
+/// The percentage of `busy=`, 1..=100.
+pub(super) fn busy(value: &str) -> Result<u8, Fault> {
+    value
+        .strip_suffix('%')
+        .and_then(digits)
+        .filter(|percent| (1..=100).contains(percent))
+        .ok_or_else(|| {
+            Fault::Value(
+                Name::Busy.label(),
+                value.to_owned(),
+                "N% with N from 1 to 100, for example busy=80%",
+            )
+        })
+}
+
+/// The statuses of `on=`, and `slow`, with commas between them.
 fn statuses(value: &str) -> Result<Statuses, Fault> {
     let mut statuses = Statuses::default();
     for word in value.split(',').map(str::trim) {
+        if word.eq_ignore_ascii_case("slow") {
+            statuses.add_slow();
+            continue;
+        }
         let status = digits(word).filter(|status| word.len() == 3 && (200..=599).contains(status));
         if !status.is_some_and(|status| statuses.add(status)) {
             let wrong = if word.is_empty() { value } else { word };
             return Err(Fault::Value(
                 Name::On.label(),
                 wrong.to_owned(),
-                "STATUS,... with statuses from 200 to 599, for example on=401,403",
+                "STATUS,... with statuses from 200 to 599 and \"slow\", for example on=401,403",
             ));
         }
     }
@@ -250,7 +262,8 @@ mod tests {
             ("0401", Err("\"0401\"")),
             ("+40", Err("\"+40\"")),
             ("401 403", Err("\"401 403\"")),
-            ("slow", Err("\"slow\"")),
+            ("slower", Err("\"slower\"")),
+            ("slow,", Err("\"slow,\"")),
         ] {
             match (statuses(value), expected) {
                 (Ok(said), Ok(expected)) => assert!(said.iter().eq(expected), "{value}"),
@@ -262,5 +275,20 @@ mod tests {
                 (said, _) => panic!("{value}: {said:?}"),
             }
         }
+    }
+
+    #[test]
+    fn slow_stands_alone_or_among_statuses() {
+        for (value, expected) in [
+            ("slow", vec![]),
+            ("SLOW", vec![]),
+            ("401, slow", vec![401]),
+            ("slow,slow,403", vec![403]),
+        ] {
+            let said = statuses(value).unwrap();
+            assert!(said.contains_slow() && !said.is_empty(), "{value}");
+            assert!(said.iter().eq(expected), "{value}");
+        }
+        assert!(!statuses("401").unwrap().contains_slow());
     }
 }

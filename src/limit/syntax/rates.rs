@@ -23,19 +23,19 @@ fn takes(directive: Directive) -> Takes {
     let (names, help) = match (is_window(directive), directive.is_per_key()) {
         (false, false) => (
             OF_BUCKETS,
-            "options are burst=N, delay=N, scope=location|vhost, for=ADDRESSES and on=STATUS,...",
+            "options are burst=N, delay=N, scope=location|vhost, for=ADDRESSES and on=STATUS|slow,...",
         ),
         (false, true) => (
             OF_BUCKETS,
-            "options are burst=N, delay=N, scope=location|vhost|zone, for=ADDRESSES and on=STATUS,...",
+            "options are burst=N, delay=N, scope=location|vhost|zone, for=ADDRESSES and on=STATUS|slow,...",
         ),
         (true, false) => (
             OF_WINDOWS,
-            "options are freeze=TIME, extend, scope=location|vhost, for=ADDRESSES and on=STATUS,...",
+            "options are freeze=TIME, extend, scope=location|vhost, for=ADDRESSES and on=STATUS|slow,...",
         ),
         (true, true) => (
             OF_WINDOWS,
-            "options are freeze=TIME, extend, scope=location|vhost|zone, for=ADDRESSES and on=STATUS,...",
+            "options are freeze=TIME, extend, scope=location|vhost|zone, for=ADDRESSES and on=STATUS|slow,...",
         ),
     };
     Takes {

@@ -195,6 +195,19 @@ fn good_windows_are_understood() {
 }
 
 #[test]
+fn whoever_is_cut_as_too_slow_can_be_charged() {
+    for (directive, arguments, statuses) in [
+        (MaxRatePerIp, "5/h on=slow", &[][..]),
+        (MaxHitsPerIp, "5/h on=401,Slow freeze=1h", &[401]),
+        (MaxHitsPerKey, "api 5/h on=slow,403", &[403]),
+    ] {
+        let mut expected = on(statuses);
+        expected.add_slow();
+        assert_eq!(rating(directive, arguments).on, expected, "{arguments}");
+    }
+}
+
+#[test]
 fn off_takes_a_scope_and_networks_only() {
     for (directive, arguments, scope, networks) in [
         (MaxRatePerIp, "off", Scope::Location, 0),
@@ -279,7 +292,8 @@ fn bad_rates_name_the_value_and_what_works() {
             "lower burst=",
         ),
         (MaxRatePerIp, "10/s on=4xx", "on=\"4xx\"", "on=401,403"),
-        (MaxRatePerIp, "10/s on=slow", "on=\"slow\"", "on=401,403"),
+        (MaxRatePerIp, "10/s on=slowly", "on=\"slowly\"", "\"slow\""),
+        (MaxRatePerIp, "10/s delay=5 on=slow", "delay=\"5\"", "on="),
         (MaxRatePerIp, "10/s on=199", "on=\"199\"", "200 to 599"),
         (MaxRatePerIp, "10/s on=401 on=403", "on=", "twice"),
         (

@@ -1,0 +1,339 @@
+//! What the parent tells of the pool of workers: that nearly all are busy and who holds
+//! them, and that all is well.
+//!
+//! Nothing that a client chose can end a line or the quoted uri, and no line is so long
+//! that httpd would cut it.
+
+use std::fmt::{self, Display};
+
+use super::message::Id;
+use super::printable::Encoded;
+use super::refusal::Uri;
+
+/// Holders that are told.
+const MOST_HOLDERS: usize = 10;
+/// Bytes of the text of a key, of a rule and of a vhost that are shown.
+const LONGEST_NAME: usize = 512;
+
+/// Nearly all workers are busy; its [`Display`] is the line of message 502, and one line
+/// of message 503 for each holder follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Alarm<'a> {
+    /// Workers that are busy.
+    pub busy: u32,
+    /// Workers that there can be: MaxRequestWorkers.
+    pub workers: u32,
+    /// From how many percent on there is an alarm.
+    pub percent: u8,
+    /// Who holds them, the longest first; none where nobody knows.
+    pub holders: &'a [Holder],
+}
+
+/// Who holds workers; what is not known is `None`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Holder {
+    /// Its address, or the text of its key.
+    pub client: String,
+    /// How many workers it holds.
+    pub workers: u32,
+    /// How long it has held the oldest of them, in seconds.
+    pub oldest_seconds: u64,
+    /// The path of the oldest request, as httpd decoded it.
+    pub uri: Option<Vec<u8>>,
+    /// The name of the rule that governs it.
+    pub rule: Option<String>,
+    /// `name:port` of the server that was asked.
+    pub vhost: Option<String>,
+    /// Bytes of the response that the client has taken.
+    pub bytes: Option<u64>,
+    /// How fast it takes them, in bytes per second.
+    pub rate: Option<u64>,
+}
+
+/// The module is there and does its work; its [`Display`] is the line of message 504.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    /// Rules of the configuration.
+    pub rules: u32,
+    /// Workers that are busy.
+    pub busy: u32,
+    /// Workers that there can be: MaxRequestWorkers.
+    pub workers: u32,
+    /// Keys of the table that are in use.
+    pub keys: u64,
+    /// Keys that the table has room for.
+    pub table: u64,
+}
+
+/// The module started; its [`Display`] is the line of message 505.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Started {
+    /// Rules of the configuration.
+    pub rules: u32,
+    /// Keys that the table has room for.
+    pub table: u64,
+}
+
+/// A holder and its place in the list, from 1; its [`Display`] is the line of message 503.
+struct Place<'a>(usize, &'a Holder);
+
+/// So many of something.
+struct Number(u32, &'static str);
+
+/// A name, not too long.
+struct Name<'a>(&'a str);
+
+impl Alarm<'_> {
+    /// All lines, in order: at most eleven.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let holders = self.holders.iter().take(MOST_HOLDERS).enumerate();
+        std::iter::once(self.to_string())
+            .chain(holders.map(|(at, holder)| Place(at + 1, holder).to_string()))
+    }
+}
+
+impl Display for Alarm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} of {} are busy, at least {}%",
+            Id::Alarm,
+            self.busy,
+            Number(self.workers, "worker"),
+            self.percent
+        )?;
+        match self.holders {
+            [] => Ok(()),
+            _ => f.write_str("; who holds them longest:"),
+        }
+    }
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place(place, holder) = self;
+        write!(
+            f,
+            "{}: {place}. {} holds {}, the oldest for {} s",
+            Id::AlarmHolder,
+            Name(&holder.client),
+            Number(holder.workers, "worker"),
+            holder.oldest_seconds,
+        )?;
+        if let Some(rule) = &holder.rule {
+            write!(f, ", rule {}", Name(rule))?;
+        }
+        if let Some(vhost) = &holder.vhost {
+            write!(f, ", vhost {}", Name(vhost))?;
+        }
+        if let Some(uri) = &holder.uri {
+            write!(f, ", uri {}", Uri(uri))?;
+        }
+        if let Some(bytes) = holder.bytes {
+            write!(f, ", took {bytes} bytes")?;
+        }
+        if let Some(rate) = holder.rate {
+            write!(f, ", {rate} B/s")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}, {} of {} are busy, {} of {} keys are in use",
+            Id::Heartbeat,
+            Number(self.rules, "rule"),
+            self.busy,
+            Number(self.workers, "worker"),
+            self.keys,
+            self.table,
+        )
+    }
+}
+
+impl Display for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: mod_limitipconn {}: {}, a table of {} keys",
+            Id::Started,
+            env!("CARGO_PKG_VERSION"),
+            Number(self.rules, "rule"),
+            self.table,
+        )
+    }
+}
+
+impl Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Number(number, what) = self;
+        let plural = if *number == 1 { "" } else { "s" };
+        write!(f, "{number} {what}{plural}")
+    }
+}
+
+impl Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Name(name) = self;
+        if name.is_empty() {
+            return f.write_str("-");
+        }
+        let shown = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        let cut = if shown.len() < name.len() { "..." } else { "" };
+        write!(f, "{}{cut}", Encoded::name(shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn holder(client: &str, workers: u32, oldest_seconds: u64) -> Holder {
+        Holder {
+            client: client.into(),
+            workers,
+            oldest_seconds,
+            ..Holder::default()
+        }
+    }
+
+    fn known() -> Holder {
+        Holder {
+            uri: Some(b"/film.mp4".into()),
+            rule: Some("MaxConnPerIP@/hoge".into()),
+            vhost: Some("localhost:8080".into()),
+            bytes: Some(1234),
+            rate: Some(20),
+            ..holder("192.0.2.1", 12, 812)
+        }
+    }
+
+    fn lines(holders: &[Holder]) -> Vec<String> {
+        let alarm = Alarm {
+            busy: 25,
+            workers: 25,
+            percent: 90,
+            holders,
+        };
+        alarm.lines().collect()
+    }
+
+    #[test]
+    fn an_alarm_tells_who_holds_the_workers() {
+        assert_eq!(
+            lines(&[known(), holder("2001:db8::", 1, 0)]),
+            [
+                "limitipconn(502): 25 of 25 workers are busy, at least 90%; who holds them longest:",
+                "limitipconn(503): 1. 192.0.2.1 holds 12 workers, the oldest for 812 s, \
+                 rule MaxConnPerIP@/hoge, vhost localhost:8080, uri \"/film.mp4\", \
+                 took 1234 bytes, 20 B/s",
+                "limitipconn(503): 2. 2001:db8:: holds 1 worker, the oldest for 0 s",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_holders_there_are_the_numbers_only() {
+        assert_eq!(
+            lines(&[]),
+            ["limitipconn(502): 25 of 25 workers are busy, at least 90%"]
+        );
+    }
+
+    #[test]
+    fn at_most_ten_are_told() {
+        let lines = lines(&vec![known(); 30]);
+        assert_eq!(lines.len(), 11);
+        assert!(lines[10].starts_with("limitipconn(503): 10. 192.0.2.1 holds"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        type Forget = fn(&mut Holder);
+        let cases: [(Forget, &str); 5] = [
+            (|holder| holder.rule = None, "rule"),
+            (|holder| holder.vhost = None, "vhost"),
+            (|holder| holder.uri = None, "uri"),
+            (|holder| holder.bytes = None, "bytes"),
+            (|holder| holder.rate = None, "B/s"),
+        ];
+        for (forget, part) in cases {
+            assert!(lines(&[known()])[1].contains(part));
+            let mut holder = known();
+            forget(&mut holder);
+            let line = &lines(&[holder])[1];
+            assert!(!line.contains(part), "{line}");
+            assert_eq!(line.matches(", ").count(), 5, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_signs_of_life_are_the_lines_that_the_manual_shows() {
+        let heartbeat = Heartbeat {
+            rules: 12,
+            busy: 3,
+            workers: 256,
+            keys: 17,
+            table: 65_536,
+        };
+        assert_eq!(
+            heartbeat.to_string(),
+            "limitipconn(504): 12 rules, 3 of 256 workers are busy, 17 of 65536 keys are in use"
+        );
+        for (rules, said) in [(12, "12 rules"), (1, "1 rule"), (0, "0 rules")] {
+            let table = 65_536;
+            assert_eq!(
+                Started { rules, table }.to_string(),
+                format!(
+                    "limitipconn(505): mod_limitipconn {}: {said}, a table of 65536 keys",
+                    env!("CARGO_PKG_VERSION")
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_makes_a_line_too_long_for_httpd() {
+        let long = Holder {
+            client: "\u{1}".repeat(9000),
+            uri: Some(vec![1; 9000]),
+            rule: Some("é".repeat(9000)),
+            vhost: Some("é".repeat(9000)),
+            ..known()
+        };
+        let line = &lines(&[long])[1];
+        assert!(line.len() < 8000, "{}", line.len());
+        assert!(line.ends_with("...\", took 1234 bytes, 20 B/s"), "{line}");
+    }
+
+    #[test]
+    fn a_key_cannot_end_its_line() {
+        let line = &lines(&[holder("a\nlimitipconn(503): \"", 2, 3)])[1];
+        assert_eq!(
+            line,
+            "limitipconn(503): 1. a%0Alimitipconn(503): %22 holds 2 workers, the oldest for 3 s"
+        );
+        assert!(lines(&[holder("", 2, 3)])[1].contains(" 1. - holds 2"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_leaves_its_place(
+            client: String, rule: Option<String>, vhost: Option<String>,
+            uri in prop::option::of(prop::collection::vec(any::<u8>(), 0..2000)), workers: u32,
+        ) {
+            let quotes = if uri.is_some() { 2 } else { 0 };
+            let holder = Holder { client, workers, uri, rule, vhost, ..known() };
+            for line in &lines(&[holder])[1..] {
+                prop_assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{}", line);
+                prop_assert_eq!(line.matches('"').count(), quotes, "{}", line);
+                prop_assert!(line.ends_with(", took 1234 bytes, 20 B/s"), "{}", line);
+            }
+        }
+    }
+}
