@@ -54,6 +54,17 @@ impl Flood {
         None
     }
 
+    /// The same for what gets a line each, whoever it is about, as long as there is room
+    /// in all.
+    pub fn tell_any(&self, now: u32) -> Option<u64> {
+        if self.room_in_all(now) {
+            return Some(self.take_left_out());
+        }
+        self.header.untold.fetch_add(1, Relaxed);
+        Tally::new(self.header).add(Counter::LeftOut, 1);
+        None
+    }
+
     /// How many were left out and told by nobody yet. Who takes them must tell them.
     pub fn take_left_out(&self) -> u64 {
         // A look first: most lines have nothing to tell and leave the word alone.

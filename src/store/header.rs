@@ -32,10 +32,14 @@ pub enum Counter {
     LeftOut,
     /// Audits, whatever they found.
     Audits,
+    /// Responses that were cut because their clients took them too slowly.
+    CutTooSlow,
+    /// Responses that were cut because they lasted too long.
+    CutTooLong,
 }
 
 /// One more than the last.
-const COUNTERS: usize = Counter::Audits as usize + 1;
+const COUNTERS: usize = Counter::CutTooLong as usize + 1;
 
 /// The first words of the segment.
 #[repr(C, align(64))]

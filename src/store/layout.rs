@@ -7,6 +7,7 @@ use std::mem::{align_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::cell::{Cell, MAX_CELLS, MAX_LEASES};
+use super::desk::Desk;
 use super::flood;
 use super::header::Header;
 use super::identity::Seat;
@@ -26,7 +27,7 @@ pub const TAGS: usize = 8;
 pub const LINE: usize = 8;
 
 /// Raised whenever a word of the segment changes its meaning.
-const FORMAT: u64 = 3;
+const FORMAT: u64 = 4;
 /// A cache line in bytes: no two regions share one.
 const ALIGN: u64 = 64;
 
@@ -71,6 +72,7 @@ pub struct Layout {
     pub words: Region,
     pub tags: Region,
     pub seats: Region,
+    pub desks: Region,
     pub records: Region,
     pub flood: Region,
     pub len: usize,
@@ -121,6 +123,7 @@ impl Layout {
         let words = array!(AtomicU64, leases);
         let tags = array!(AtomicU64, slots.div_ceil(TAGS * LINE) * LINE);
         let seats = array!(Seat, slots);
+        let desks = array!(Desk, slots);
         let records = array!(Record, size.rules as usize);
         let flood = array!(AtomicU64, flood::WORDS);
         let len = usize::try_from(end)
@@ -136,6 +139,7 @@ impl Layout {
             words,
             tags,
             seats,
+            desks,
             records,
             flood,
             len,

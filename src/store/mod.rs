@@ -12,6 +12,8 @@ mod cell;
 #[forbid(unsafe_code)]
 mod count;
 #[forbid(unsafe_code)]
+mod desk;
+#[forbid(unsafe_code)]
 mod flood;
 #[forbid(unsafe_code)]
 mod header;
@@ -43,7 +45,10 @@ mod segment;
 mod step;
 #[forbid(unsafe_code)]
 mod table;
+#[forbid(unsafe_code)]
+mod watched;
 
+pub use desk::{Desks, Work};
 pub use flood::Flood;
 pub use header::{Counter, Hourly};
 pub use holder::{Acquired, Holder, Lease};
@@ -57,6 +62,7 @@ pub use reading::{Frozen, KeyCount, KeyTally, LeaseTally, Reading, read};
 pub use reap::{Reaped, audit, reap, reconcile};
 pub use segment::{Parts, Segment, SegmentError};
 pub use table::Keyed;
+pub use watched::{Bounds, Found, Response, Watched, WatchedIndex};
 
 #[cfg(all(not(test), debug_assertions))]
 pub use step::slow_steps;

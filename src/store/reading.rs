@@ -91,6 +91,10 @@ pub struct Reading {
     pub audits: u64,
     /// Counts that an audit found wrong.
     pub audit_mismatches: u64,
+    /// Responses that were cut because their clients took them too slowly.
+    pub cut_too_slow: u64,
+    /// Responses that were cut because they lasted too long.
+    pub cut_too_long: u64,
     /// Faults that were caught.
     pub faults: u64,
     /// Leases of dead children, by what they were found doing.
@@ -112,6 +116,8 @@ pub fn read(segment: &Segment, now: u64) -> Reading {
         left_out: segment.read(Counter::LeftOut),
         audits: segment.read(Counter::Audits),
         audit_mismatches: segment.read(Counter::AuditMismatches),
+        cut_too_slow: segment.read(Counter::CutTooSlow),
+        cut_too_long: segment.read(Counter::CutTooLong),
         faults: segment.read(Counter::Faults),
         reaped: Reaped {
             pending: segment.read(Counter::ReapedPending),

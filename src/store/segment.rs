@@ -17,6 +17,7 @@ use std::{error, fmt, io};
 use memmap2::MmapOptions;
 
 use super::cell::Cell;
+use super::desk::{Desk, Desks};
 use super::flood::{self, Flood};
 use super::header::{Counter, Header, Hourly, MAGIC, Tally};
 use super::identity::{Identity, Seat};
@@ -70,6 +71,7 @@ pub struct Segment {
     pub(super) owners: &'static [AtomicU32],
     tags: &'static [AtomicU64],
     seats: &'static [Seat],
+    desks: &'static [Desk],
     records: &'static [Record],
     flood: &'static [AtomicU64; flood::WORDS],
 }
@@ -94,6 +96,8 @@ unsafe impl Shared for AtomicU64 {}
 unsafe impl Shared for Header {}
 // SAFETY: as above.
 unsafe impl Shared for Cell {}
+// SAFETY: as above.
+unsafe impl Shared for Desk {}
 // SAFETY: as above.
 unsafe impl Shared for Label {}
 // SAFETY: as above.
@@ -229,6 +233,7 @@ impl Segment {
             owners: array!(owners),
             tags: array!(tags),
             seats: array!(seats),
+            desks: array!(desks),
             records: array!(records),
             flood: array!(flood).first_chunk().ok_or(SegmentError::Length)?,
         })
@@ -279,6 +284,11 @@ impl Segment {
     /// Who sits in which scoreboard slot.
     pub fn identity(&self) -> Identity<'static> {
         Identity::new(self.tags, self.seats)
+    }
+
+    /// What the workers of these slots are at.
+    pub fn desks(&self) -> Desks {
+        Desks::new(self.desks)
     }
 
     /// Whether nobody has told this in the last hour; who hears yes tells it. `now` is

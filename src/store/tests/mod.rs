@@ -11,6 +11,7 @@ use super::*;
 use crate::limit::address::Address;
 use crate::limit::key::{CountId, Digest};
 
+mod desk;
 mod flood;
 mod full;
 mod identity;
