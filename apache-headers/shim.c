@@ -50,3 +50,62 @@ int limitipconn_bucket_read(struct apr_bucket *bucket, const char **bytes,
 {
     return apr_bucket_read(bucket, bytes, length, APR_BLOCK_READ);
 }
+
+size_t limitipconn_brigade_move(struct apr_bucket_brigade *from,
+                                struct apr_bucket_brigade *to, size_t bytes,
+                                int *is_last)
+{
+    size_t length = 0;
+
+    *is_last = 0;
+    while (!APR_BRIGADE_EMPTY(from) && length < bytes) {
+        struct apr_bucket *bucket = APR_BRIGADE_FIRST(from);
+
+        if (APR_BUCKET_IS_EOS(bucket))
+            *is_last = 1;
+        if (!APR_BUCKET_IS_METADATA(bucket)) {
+            if (bucket->length == (apr_size_t)-1) {
+                const char *data;
+                apr_size_t read;
+
+                /* A script's output, which may be long in coming: what there is goes first. */
+                if (!APR_BRIGADE_EMPTY(to))
+                    return length;
+                /* Where this fails, so will whoever reads it next, and says so. */
+                (void)apr_bucket_read(bucket, &data, &read, APR_BLOCK_READ);
+            }
+            /* Each piece would be mapped on its own, and what tells of it kept in the
+             * request's pool. */
+            if (APR_BUCKET_IS_FILE(bucket))
+                (void)apr_bucket_file_enable_mmap(bucket, 0);
+            /* What cannot be split goes as it is. */
+            if (bucket->length != (apr_size_t)-1) {
+                if (bucket->length > bytes - length)
+                    (void)apr_bucket_split(bucket, bytes - length);
+                length += bucket->length;
+            }
+        }
+        APR_BUCKET_REMOVE(bucket);
+        APR_BRIGADE_INSERT_TAIL(to, bucket);
+    }
+    /* What follows is no body, and not to be waited for. */
+    while (!APR_BRIGADE_EMPTY(from) && APR_BUCKET_IS_METADATA(APR_BRIGADE_FIRST(from))) {
+        struct apr_bucket *bucket = APR_BRIGADE_FIRST(from);
+
+        if (APR_BUCKET_IS_EOS(bucket))
+            *is_last = 1;
+        APR_BUCKET_REMOVE(bucket);
+        APR_BRIGADE_INSERT_TAIL(to, bucket);
+    }
+    return length;
+}
+
+int limitipconn_brigade_is_empty(const struct apr_bucket_brigade *brigade)
+{
+    return APR_BRIGADE_EMPTY(brigade);
+}
+
+int limitipconn_aborted(void)
+{
+    return APR_ECONNABORTED;
+}

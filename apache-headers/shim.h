@@ -27,6 +27,17 @@ int limitipconn_bucket_is_metadata(const struct apr_bucket *bucket);
 int limitipconn_bucket_read(struct apr_bucket *bucket, const char **bytes,
                             size_t *length);
 
+/* Moves the beginning of a brigade to the end of another: as many bytes as said, more only
+ * where a bucket cannot be split, and what there is where the output of a script is still
+ * to come. How many bytes, and whether the body ends with them. */
+size_t limitipconn_brigade_move(struct apr_bucket_brigade *from,
+                                struct apr_bucket_brigade *to, size_t bytes,
+                                int *is_last);
+int limitipconn_brigade_is_empty(const struct apr_bucket_brigade *brigade);
+
+/* The status of a filter whose connection is over. */
+int limitipconn_aborted(void);
+
 extern const struct limitipconn_layout limitipconn_layout;
 
 #endif

@@ -160,6 +160,17 @@ impl<'c> Connection<'c> {
         unsafe { (*self.rec()).client_addr }
     }
 
+    /// The descriptor of its socket; None where it has none.
+    pub fn descriptor(self) -> Option<i32> {
+        let mut fd = -1;
+        // SAFETY: live for 'c; its socket lives as long, or there is none.
+        let has_socket = unsafe {
+            let socket = sys::ap_get_conn_socket(self.rec());
+            !socket.is_null() && sys::apr_os_sock_get(&mut fd, socket) == 0
+        };
+        has_socket.then_some(fd)
+    }
+
     /// Whether httpd has given the connection up.
     pub fn is_aborted(self) -> bool {
         // SAFETY: live for 'c.
@@ -169,15 +180,9 @@ impl<'c> Connection<'c> {
     /// Waits so long for the client to close the connection, or its half of it; whether it
     /// did. Ends early where a signal comes. For a connection that carries requests itself.
     pub fn is_closed_within(self, time: Duration) -> bool {
-        let mut fd = -1;
-        // SAFETY: live for 'c; its socket lives as long, or there is none.
-        let has_socket = unsafe {
-            let socket = sys::ap_get_conn_socket(self.rec());
-            !socket.is_null() && sys::apr_os_sock_get(&mut fd, socket) == 0
-        };
         let mut poll = libc::pollfd {
             // poll() waits only, for a number below 0.
-            fd: if has_socket { fd } else { -1 },
+            fd: self.descriptor().unwrap_or(-1),
             events: libc::POLLRDHUP,
             revents: 0,
         };

@@ -53,3 +53,21 @@ pub fn is_copy() -> bool {
     let mark = unsafe { MARK.load(Ordering::Relaxed).as_ref() };
     mark.is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
 }
+
+/// Runs what starts a thread that shall get no signal.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both are written before they are read; a thread inherits the mask of the one
+    // that starts it.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let started = start();
+    // SAFETY: written above.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+    }
+    started
+}

@@ -107,6 +107,12 @@ impl<'r> Request<'r> {
         (unsafe { (*self.rec()).request_time } / 1_000_000) as u32
     }
 
+    /// The same in microseconds.
+    pub fn started_micros(self) -> u64 {
+        // SAFETY: live for 'r.
+        (unsafe { (*self.rec()).request_time }) as u64
+    }
+
     /// Whether httpd sent it to itself to wake a worker.
     #[inline]
     pub fn is_dummy(self) -> bool {

@@ -28,6 +28,12 @@ pub fn seconds_up() -> u32 {
     time.tv_sec as u32
 }
 
+/// The wall clock in microseconds, as requests are stamped with it.
+pub fn microseconds() -> u64 {
+    // SAFETY: takes nothing and cannot fail.
+    (unsafe { sys::apr_time_now() }) as u64
+}
+
 /// Nanoseconds since the machine was started; never goes back, and is the same in all
 /// processes.
 #[inline]

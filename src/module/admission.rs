@@ -14,7 +14,7 @@ use super::exempt::Spared;
 use super::running::Running;
 use super::trip::Trip;
 use super::zones::Key;
-use super::{connections, exempt, shared_address};
+use super::{connections, exempt, shared_address, slow};
 use crate::httpd::request::Request;
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
@@ -34,6 +34,7 @@ pub fn on_arrival(running: Running, request: Request<'_>) -> c_int {
         // A refused error page is no refused request: the answer stays the error's.
         trip.charges.settle();
     }
+    slow::watch(running, request);
     shared_address::look(running, request);
     if running.has_connection_rules()
         && let Some(status) = connections::at_first_request(running, request)
@@ -65,6 +66,9 @@ fn seat(running: Running, request: Request<'_>) {
     }
     if visitor.slot().is_none() {
         visitor.sit_down(connection);
+    }
+    if let Some(slot) = visitor.slot() {
+        running.child.desks.begin(slot, request.started_micros());
     }
     let may_differ = running.runtime.who == Who::Client
         && (request.client_other_than_peer().is_some()
@@ -132,6 +136,7 @@ pub fn when_all_is_known(running: Running, request: Request<'_>) -> c_int {
         return DECLINED;
     }
     let initial = request.initial();
+    slow::watch(running, request);
     if initial != request && initial.state(MODULE).is_some_and(|trip| trip.refused.get()) {
         answer::keep_status(request);
         return DECLINED;
@@ -179,7 +184,7 @@ fn is_spared_here(running: Running, request: Request<'_>, site: &Site<'_>) -> bo
 
 /// What the lines of a server and of a place spare the request from.
 #[inline]
-fn spares(
+pub fn spares(
     running: Running,
     request: Request<'_>,
     trip: &Trip<'_>,
@@ -215,6 +220,7 @@ pub fn before_subrequest(running: Running, request: Request<'_>) -> c_int {
 pub fn before_upgrade(request: Request<'_>) {
     if let Some(trip) = request.initial().state(MODULE) {
         trip.give_back();
+        trip.end_watch();
         if let Some(running) = Running::get() {
             trip.charges.refund(running);
         }
@@ -227,6 +233,7 @@ pub fn before_upgrade(request: Request<'_>) {
 /// a new key may then find the insert lock held by the code that was interrupted, waits for
 /// its patience, and goes uncharged.
 pub fn at_the_end(running: Running, request: Request<'_>) {
+    slow::tell(running, request);
     if let Some(trip) = request.initial().state(MODULE)
         && trip.charges.awaits_status()
     {

@@ -182,21 +182,30 @@ impl<'r> Answer<'r> {
         let Some(refusal) = refusal(self.running, &self.trip.client, found, verdict) else {
             return;
         };
-        let initial = self.request.initial();
-        let path = if initial.is_untranslated() {
-            Cow::Owned(decoded(initial.uri()))
-        } else {
-            Cow::Borrowed(initial.uri())
-        };
-        let site = self.request.server().config(MODULE);
+        let path = path_of(self.request);
         let refusal = Refusal {
-            asked: Some(Asked {
-                vhost: site.map_or("-", |site| site.label.get()),
-                uri: &path,
-            }),
+            asked: Some(asked(self.request, &path)),
             ..refusal
         };
         log::request(MODULE, level, self.request, &refusal.to_string());
+    }
+}
+
+/// The path that the client asked for, decoded.
+pub fn path_of<'r>(request: Request<'r>) -> Cow<'r, [u8]> {
+    let initial = request.initial();
+    match initial.is_untranslated() {
+        true => Cow::Owned(decoded(initial.uri())),
+        false => Cow::Borrowed(initial.uri()),
+    }
+}
+
+/// What a line of the log says of a request.
+pub fn asked<'a>(request: Request<'a>, path: &'a [u8]) -> Asked<'a> {
+    let site = request.server().config(MODULE);
+    Asked {
+        vhost: site.map_or("-", |site| site.label.get()),
+        uri: path,
     }
 }
 

@@ -194,11 +194,9 @@ impl<'r> Asking<'r> {
         }
         let zone = rule.zone.get()?;
         // A key of several parts is not empty for want of one of them.
-        let is_early = zone.is_late && self.look == Look::Walk;
-        let key = if is_early {
-            None
-        } else {
-            zone.key(running, request, trip)
+        let key = match zone.is_late && self.look == Look::Walk {
+            true => None,
+            false => zone.key(running, request, trip),
         };
         if key.is_none() && self.look == Look::Walk {
             trip.postponed.set(true);
@@ -358,6 +356,9 @@ impl<'r> Asking<'r> {
 
     #[inline]
     fn pass(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
+        self.answer
+            .trip
+            .describe(self.answer.request, Some(ask.rule));
         self.answer.trip.note(ask.rule.id.get(), true);
         self.answer.running.count(ask.rule, Fate::Passed);
         self.redefine(ask.rule, meaning);

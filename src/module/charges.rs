@@ -159,18 +159,28 @@ impl<'r> Charges<'r> {
 
     /// The status of the answer is known. `seen` is when the request began.
     pub fn has_status(&self, running: Running, seen: u32, status: u16) {
-        while let Some(late) = self.late.pop() {
-            if !late.on.contains(status) {
-                continue;
-            }
-            let now = running.nanos();
-            let key = late.key.within(late.count);
-            running
-                .child
-                .holder
-                .change_rate(&key, seen, |word| (Some(late.limit.charge(word, now)), ()));
+        while let Some(late) = self.late.take(|late| late.on.contains(status)) {
+            charge(running, late, seen);
+        }
+        // Those that wait for a slow client go on waiting.
+        while self.late.take(|late| !late.on.contains_slow()).is_some() {}
+    }
+
+    /// The answer was cut because of a slow client.
+    pub fn was_slow(&self, running: Running, seen: u32) {
+        while let Some(late) = self.late.take(|late| late.on.contains_slow()) {
+            charge(running, late, seen);
         }
     }
+}
+
+fn charge(running: Running, late: Late<'_>, seen: u32) {
+    let now = running.nanos();
+    let key = late.key.within(late.count);
+    running
+        .child
+        .holder
+        .change_rate(&key, seen, |word| (Some(late.limit.charge(word, now)), ()));
 }
 
 fn refund(running: Running, charge: Charge) {

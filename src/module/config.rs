@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
+use std::time::Duration;
 
 use super::client::ClientHeader;
 use super::exempt::Exemption;
@@ -16,7 +17,7 @@ use crate::limit::mime::Filter;
 use crate::limit::policy;
 use crate::limit::rule::Defaults;
 use crate::limit::settings::Settings;
-use crate::limit::syntax::Who;
+use crate::limit::syntax::{Alarm, Who};
 use crate::report::printable::printable;
 
 /// The rules of one level, and what it says beside them. httpd merges places on every
@@ -90,6 +91,10 @@ pub struct Site<'p> {
     pub label: Cell<&'p str>,
     /// `IPLimitTable`
     pub keys: Option<u32>,
+    /// `IPLimitAlarm`; `Some(None)` is off.
+    pub alarm: Option<Option<Alarm>>,
+    /// `IPLimitHeartbeat`; `Some(None)` is off.
+    pub heartbeat: Option<Option<Duration>>,
     /// `IPLimitStatusPage`
     pub status_page: Option<bool>,
 }
@@ -169,8 +174,15 @@ impl<'p> Site<'p> {
             id: Cell::new(CountId(0)),
             label: Cell::new("-"),
             keys: None,
+            alarm: None,
+            heartbeat: None,
             status_page: None,
         }
+    }
+
+    /// When the pool of workers is told of; on unless it is switched off.
+    pub fn alarm(&self) -> Option<Alarm> {
+        self.alarm.unwrap_or_else(|| Some(Alarm::default()))
     }
 
     /// A virtual host within the main server.

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use super::running::{self, Running, Runtime};
+use super::stream_meter::StreamMeter;
 use super::trip::Trip;
 use super::variable::ClientVariable;
 use super::visitor::Visitor;
@@ -16,6 +17,7 @@ use crate::httpd::first_output;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::optional;
 use crate::httpd::output;
+use crate::httpd::pieces;
 use crate::httpd::pool::Pool;
 use crate::httpd::request::Request;
 use crate::httpd::server::Server;
@@ -33,6 +35,7 @@ static AFTER_REMOTEIP: Modules = Modules([c"mod_remoteip.c".as_ptr(), ptr::null(
 pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
     output::register::<Visitor>();
     first_output::register::<Trip<'static>>();
+    pieces::register::<StreamMeter>();
     expression::register::<ClientVariable>();
     const EARLIEST: c_int = sys::APR_HOOK_REALLY_FIRST;
     const LAST: c_int = sys::APR_HOOK_REALLY_LAST;

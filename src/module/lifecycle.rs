@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::config::Site;
 use super::rules::{Inventory, Placed, may_count, zone_named};
 use super::running::{
-    ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, RATES, Runtime, SERVER_KEY_RULE, SERVER_RULE,
-    WIDE, flag,
+    ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, RATES, Running, Runtime, SERVER_KEY_RULE,
+    SERVER_RULE, WATCH, WIDE, flag,
 };
 use super::zones::Zone;
-use super::{MODULE, checks, dump, memory, records};
+use super::{MODULE, alarm, checks, dump, memory, records, watch};
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
@@ -21,9 +21,10 @@ use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
 use crate::httpd::{boundary, layout, process, state};
 use crate::limit::rule::{Defaults, Directive, Level, Terms};
-use crate::limit::syntax::Who;
+use crate::limit::syntax::{Alarm, Who};
 use crate::report::message::Id;
 use crate::report::refusal::LeftOut;
+use crate::store::Watched;
 use crate::store::{self, Counter, Holder};
 
 fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
@@ -143,7 +144,12 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         log::server(MODULE, LogLevel::NOTICE, main, &text);
     }
     let (segment, generation) = memory::of_this_generation(inventory, main)?;
-    let flags = inventory.rules().fold(0, |flags, rule| {
+    let watches = if inventory.watches() {
+        ANY_RULE | WATCH
+    } else {
+        0
+    };
+    let flags = inventory.rules().fold(watches, |flags, rule| {
         flags | flags_of(rule, inventory.defaults())
     });
     let site = main.config(MODULE);
@@ -156,6 +162,8 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         prefix: site.and_then(|site| site.prefix).unwrap_or_default(),
         generation,
         defaults: inventory.defaults(),
+        alarm: site.map_or_else(|| Some(Alarm::default()), |site| site.alarm()),
+        heartbeat: site.and_then(|site| site.heartbeat.flatten()),
         zones: inventory.zones(),
         shared_buckets: pool.slice(checks::shared_buckets(inventory).iter().copied()),
         main,
@@ -169,6 +177,8 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     records::record_wide_counts(runtime, flags);
     pool.on_clear(runtime);
     runtime.rise();
+    let rules = inventory.rules().filter(|rule| rule.terms.is_on());
+    alarm::started(runtime, rules.count());
     Ok(())
 }
 
@@ -194,6 +204,7 @@ pub fn child_init() {
     slow_steps_for_tests();
     let segment = &runtime.segment;
     segment.close_fd();
+    let watches = runtime.flags & WATCH != 0;
     match Scoreboard::find(segment.size().slots) {
         Ok(scoreboard) => {
             let pid = std::process::id();
@@ -201,6 +212,8 @@ pub fn child_init() {
                 holder: Holder::new(segment, pid, state::nanoseconds_up),
                 scoreboard,
                 identity: segment.identity(),
+                desks: segment.desks(),
+                watched: Watched::new(if watches { responses() } else { 0 }),
                 pid,
                 serial: AtomicU32::new(1),
                 http2: Http2::find(),
@@ -208,9 +221,21 @@ pub fn child_init() {
                 looked_at: AtomicU32::new(0),
             }
             .rise();
+            if let (true, Some(running)) = (watches, Running::get())
+                && let Err(error) = watch::start(running.child)
+            {
+                let text = format!("{}: slow clients are not watched for: {error}", Id::Fault);
+                runtime.log(LogLevel::ERROR, &text);
+            }
         }
         Err(error) => runtime.log(LogLevel::ERROR, &format!("{}: {error}", Id::SlotLayout)),
     }
+}
+
+/// How many responses a child can have under way: HTTP/2 and event have more than threads.
+fn responses() -> usize {
+    let (_, threads) = state::most_workers();
+    threads as usize * 16 + 64
 }
 
 /// httpd has waited for a child that ended, however it ended.
@@ -245,6 +270,7 @@ pub fn monitor() {
         runtime.log(LogLevel::ERROR, &text);
     }
     report_untracked(runtime);
+    alarm::look(runtime);
     // While refusals go on their own lines tell; this is for the last of them.
     let left_out = runtime.segment.flood().take_left_out();
     if left_out > 0 {

@@ -1,6 +1,7 @@
 //! Where httpd meets the rules: the module record and its hooks, one screen.
 
 mod admission;
+mod alarm;
 mod answer;
 mod asking;
 mod charges;
@@ -24,12 +25,15 @@ mod rules;
 mod running;
 mod server_status;
 mod shared_address;
+mod slow;
 mod status;
+mod stream_meter;
 mod streams;
 mod trip;
 mod variable;
 mod vectors;
 mod visitor;
+mod watch;
 mod zones;
 
 use crate::httpd::command::Table;

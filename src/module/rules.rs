@@ -71,6 +71,7 @@ pub struct Inventory<'p> {
     sections_give_scope: Cell<bool>,
     warnings: Cell<&'p [&'p str]>,
     zones: Cell<&'p [&'p Zone<'p>]>,
+    watches: Cell<bool>,
 }
 
 impl Ruling for Placed<'_> {
@@ -269,6 +270,7 @@ impl<'p> Inventory<'p> {
             sections_give_scope: Cell::new(false),
             warnings: Cell::new(&[]),
             zones: Cell::new(&[]),
+            watches: Cell::new(false),
         };
         // SAFETY: nothing else is stored under this key.
         unsafe { pool.shared(c"limitipconn.inventory", make) }
@@ -287,6 +289,16 @@ impl<'p> Inventory<'p> {
         let known = self.zones.get().iter().copied();
         self.zones.set(self.pool.slice(known.chain([zone])));
         Ok(())
+    }
+
+    /// Notes that some place says how slow a client may be, or how long a response may last.
+    pub fn note_watch(&self) {
+        self.watches.set(true);
+    }
+
+    /// Whether some place does.
+    pub fn watches(&self) -> bool {
+        self.watches.get()
     }
 
     /// The zones, in the order in which they were declared.

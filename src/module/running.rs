@@ -2,6 +2,7 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
 use once_cell::race::OnceBox;
 
@@ -18,10 +19,11 @@ use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
 use crate::limit::key::Secret;
 use crate::limit::rule::{Defaults, Level, Scope};
-use crate::limit::syntax::Who;
+use crate::limit::syntax::{Alarm, Who};
 use crate::report::message::Id;
 use crate::report::refusal::Verdict;
-use crate::store::{Acquired, Counter, Fate, Holder, Identity, Keyed, LeaseIndex, Segment};
+use crate::store::Watched;
+use crate::store::{Acquired, Counter, Desks, Fate, Holder, Identity, Keyed, LeaseIndex, Segment};
 
 /// Some rule exists, so the hooks have work.
 pub const ANY_RULE: u32 = 1;
@@ -40,6 +42,9 @@ pub const CONNECTION_RULE: u32 = 64;
 
 /// Some rule outside sections is about keys.
 pub const SERVER_KEY_RULE: u32 = 128;
+
+/// Some place says how slow a client may be, or how long a response may last.
+pub const WATCH: u32 = 256;
 
 /// Some rule is a rate.
 pub const RATES: u32 = 1024;
@@ -65,6 +70,10 @@ pub struct Runtime {
     pub generation: u32,
     /// What some place says for rules that do not say.
     pub defaults: &'static [Defaults],
+    /// `IPLimitAlarm`
+    pub alarm: Option<Alarm>,
+    /// `IPLimitHeartbeat`
+    pub heartbeat: Option<Duration>,
     /// The zones that were declared.
     pub zones: &'static [&'static Zone<'static>],
     /// The rates whose buckets a rule of a .htaccess file may share.
@@ -81,6 +90,10 @@ pub struct Child {
     pub scoreboard: Scoreboard,
     /// Who sits in them.
     pub identity: Identity<'static>,
+    /// What they are at.
+    pub desks: Desks,
+    /// The responses that are watched for slow clients.
+    pub watched: Watched,
     /// This process.
     pub pid: u32,
     /// How many connections it has had.
@@ -173,8 +186,9 @@ impl Running {
     /// Whether there is anything to do at the end of a request.
     #[inline]
     pub fn ends_matter() -> bool {
-        Runtime::current()
-            .is_some_and(|runtime| (runtime.flags | runtime.segment.flags()) & LATE_CHARGES != 0)
+        Runtime::current().is_some_and(|runtime| {
+            (runtime.flags | runtime.segment.flags()) & (LATE_CHARGES | WATCH) != 0
+        })
     }
 
     #[inline]
@@ -232,6 +246,23 @@ impl Running {
             let (busy, _) = self.child.scoreboard.pool();
             u64::from(busy) * 100 >= u64::from(percent) * u64::from(self.child.max_workers)
         })
+    }
+
+    /// How many workers too many are busy where so many percent are the mark; none below
+    /// it, and at least one at it.
+    pub fn too_many_busy(self, percent: u8) -> usize {
+        let (busy, _) = self.child.scoreboard.pool();
+        let mark = u64::from(percent) * u64::from(self.child.max_workers);
+        match (u64::from(busy) * 100).checked_sub(mark) {
+            None => 0,
+            Some(over) => (over / 100).max(1) as usize,
+        }
+    }
+
+    /// Whether responses are watched for slow clients.
+    #[inline]
+    pub fn watches(self) -> bool {
+        self.runtime.flags & WATCH != 0
     }
 
     /// Now, by the clock of rates.

@@ -107,6 +107,8 @@ pub fn snapshot(running: Running) -> Snapshot {
         log_lines_left_out: reading.left_out,
         audits: reading.audits,
         audit_mismatches: reading.audit_mismatches,
+        cut_too_slow: reading.cut_too_slow,
+        cut_too_long: reading.cut_too_long,
         faults: reading.faults,
         reaped: Reaped {
             pending: reading.reaped.pending,
@@ -159,16 +161,21 @@ fn row_of(record: &RuleRecord) -> Option<RuleRow> {
 /// A key as people write it: an address, the network that one is, or a text.
 fn key(name: &KeyName, prefix: Prefix) -> String {
     match name {
-        KeyName::Client(client) => match client.is_v4() {
-            true => network(*client, prefix.v4),
-            false => network(*client, prefix.v6),
-        },
-        KeyName::Network(client, length) => network(*client, *length),
+        KeyName::Client(address) => client(*address, prefix),
+        KeyName::Network(address, length) => network(*address, *length),
         KeyName::Text(bytes, is_cut) => {
             let end = if *is_cut { "..." } else { "" };
             encoded_key(bytes) + end
         }
         KeyName::Hidden(digest) => format!("digest:{digest:016x}"),
+    }
+}
+
+/// A client's key: an address, or the network that it stands for.
+pub fn client(address: Address, prefix: Prefix) -> String {
+    match address.is_v4() {
+        true => network(address, prefix.v4),
+        false => network(address, prefix.v6),
     }
 }
 

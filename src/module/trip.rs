@@ -10,6 +10,7 @@ use std::ptr;
 use super::charges::Charges;
 use super::client::{self, Client};
 use super::config::Level;
+use super::rules::Placed;
 use super::running::Running;
 use super::streams::Guard;
 use super::visitor::Visitor;
@@ -19,6 +20,7 @@ use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
 use crate::limit::key::{CountId, Digest};
 use crate::store::LeaseIndex;
+use crate::store::WatchedIndex;
 
 /// A place in a count.
 #[derive(Clone, Copy)]
@@ -44,10 +46,10 @@ impl Place {
 
 /// The state of one client request.
 pub struct Trip<'r> {
-    running: Running,
+    pub(super) running: Running,
     /// Who asks.
     pub client: Client,
-    visitor: Option<&'r Visitor>,
+    pub(super) visitor: Option<&'r Visitor>,
     /// The connection that carries the stream of HTTP/2 on which the request came.
     carrier: Option<&'r Visitor>,
     /// That stream; 0 for none.
@@ -76,6 +78,8 @@ pub struct Trip<'r> {
     pub least_room: Cell<u32>,
     /// The request before on the same connection, while it has not ended.
     pub earlier: Cell<*const Trip<'static>>,
+    /// The watch for its slow client, if there is one.
+    pub(super) watched: Cell<Option<WatchedIndex>>,
     /// When it began, in seconds of the wall clock: who is stalest goes by it, nothing else.
     pub started: u32,
 }
@@ -130,6 +134,7 @@ impl<'r> Trip<'r> {
             exempt: Cell::new(false),
             least_room: Cell::new(u32::MAX),
             earlier: Cell::new(ptr::null()),
+            watched: Cell::new(None),
             started: initial.started(),
         });
         // Before it is linked: whoever finds it there may rely on its cleanup.
@@ -160,6 +165,24 @@ impl<'r> Trip<'r> {
     /// Notes what became of a rule.
     pub fn note(&self, rule: CountId, passed: bool) {
         self.asked.push((rule, passed));
+    }
+
+    /// Lets those who look at the workers see what this request is: when it is watched for
+    /// a slow client, and the first time that a rule governs it.
+    #[inline]
+    pub fn describe(&self, request: Request<'_>, rule: Option<&Placed<'_>>) {
+        if self.was_asked() {
+            return;
+        }
+        let Some(slot) = self.visitor.and_then(Visitor::slot) else {
+            return;
+        };
+        let site = request.server().config(super::MODULE);
+        let vhost = site.map_or("", |site| site.label.get());
+        let path = request.initial().uri();
+        let desks = self.running.child.desks;
+        let record = rule.and_then(|rule| rule.record.get());
+        desks.describe(slot, record, vhost.as_bytes(), path);
     }
 
     /// This request and those before it on the same connection that have not ended.
@@ -293,6 +316,9 @@ impl<'r> Trip<'r> {
     /// Gives every place back, of a request on a stream of the connection whose guard
     /// this is.
     pub fn give_back_of_stream(&self, _guard: &Guard<'_>) {
+        if let Some(index) = self.watched.get() {
+            self.running.child.watched.sent(index);
+        }
         self.release_all();
     }
 
@@ -326,6 +352,7 @@ impl OnClear for Trip<'_> {
             carrier.streams.remove(self);
         }
         self.give_back();
+        self.end_watch();
     }
 
     fn on_fault(text: &str) {

@@ -11,6 +11,7 @@ use super::streams::Streams;
 use super::trip::Trip;
 use crate::httpd::connection::Connection;
 use crate::httpd::pool::OnClear;
+use crate::httpd::state;
 
 /// What is kept for a client connection.
 pub struct Visitor {
@@ -70,13 +71,29 @@ impl Visitor {
             self.get_up();
         }
         self.slot.set(slot);
+        if let Some(slot) = slot {
+            self.child.desks.begin(slot, state::microseconds());
+        }
+        self.move_requests(slot);
         self.take_seat(self.seated.get());
     }
 
     /// No worker carries the connection any more.
     pub fn get_up(&self) {
         if let Some(slot) = self.slot.take() {
+            self.move_requests(None);
+            self.child.desks.mark_slow(slot, None);
             self.child.identity.vacate(slot, self.owner);
+        }
+    }
+
+    /// Tells the requests that have not ended which worker carries them now.
+    fn move_requests(&self, slot: Option<u32>) {
+        // SAFETY: null, or a trip that has not ended, since each unlinks itself in `ends`.
+        // One thread at a time carries a connection, so none ends meanwhile.
+        let newest = unsafe { self.newest.get().as_ref() };
+        for trip in newest.into_iter().flat_map(Trip::chain) {
+            trip.moves(slot);
         }
     }
 

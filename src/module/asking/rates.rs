@@ -93,6 +93,9 @@ impl<'r> Asking<'r> {
 
     #[inline]
     pub(super) fn pass_rate(&self, ask: Ask<'r>, limit: &'r Limit, pass: Pass) -> c_int {
+        self.answer
+            .trip
+            .describe(self.answer.request, Some(ask.rule));
         self.answer.trip.note(ask.rule.id.get(), true);
         self.answer.running.count(ask.rule, Fate::Passed);
         let found = || Found::pass(ask.rule, &ask.key, limit, pass);

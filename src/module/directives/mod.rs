@@ -14,7 +14,7 @@ use crate::limit::rule::Directive;
 use crate::limit::syntax;
 
 /// The table that httpd reads.
-pub static ROWS: [Row; 22] = [
+pub static ROWS: [Row; 26] = [
     Row {
         name: c"MaxConnPerIP",
         context: Context::Htaccess,
@@ -134,6 +134,30 @@ pub static ROWS: [Row; 22] = [
         context: Context::Sections,
         set: settings::log_level,
         help: c"the level of the error log at which refusals are told",
+    },
+    Row {
+        name: c"IPLimitMinRate",
+        context: Context::Sections,
+        set: settings::min_rate,
+        help: c"how slowly a client may take a response: bytes a second or off, then after=, window= and busy=",
+    },
+    Row {
+        name: c"IPLimitMaxTime",
+        context: Context::Sections,
+        set: settings::max_time,
+        help: c"how long a response may last: a time or off, then busy=",
+    },
+    Row {
+        name: c"IPLimitAlarm",
+        context: Context::Main,
+        set: settings::alarm,
+        help: c"from how many percent of busy workers on the log says who holds them: busy=N%, every=, or off",
+    },
+    Row {
+        name: c"IPLimitHeartbeat",
+        context: Context::Main,
+        set: settings::heartbeat,
+        help: c"how often the log gets a sign of life: a time or off",
     },
     Row {
         name: c"IPLimitTable",

@@ -1,9 +1,10 @@
 //! The directives that say how refusals are answered and told.
 
-use super::level;
+use super::{level, site};
 use crate::httpd::command::Command;
 use crate::limit::settings::Settings;
 use crate::limit::syntax::{self, Fault};
+use crate::module::rules::Inventory;
 
 /// Puts one setting in its place; of several lines in one section the last counts, as
 /// with httpd's own settings.
@@ -50,6 +51,34 @@ pub(super) fn error_status(command: Command<'_>, arguments: &str) -> Result<(), 
             settings.rate_status = rate.or(settings.rate_status);
         },
     )
+}
+
+pub(super) fn min_rate(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    Inventory::of(command.pool()).note_watch();
+    set(command, syntax::min_rate(arguments), |settings, rate| {
+        settings.min_rate = Some(rate);
+    })
+}
+
+pub(super) fn max_time(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    Inventory::of(command.pool()).note_watch();
+    set(command, syntax::max_time(arguments), |settings, time| {
+        settings.max_time = Some(time);
+    })
+}
+
+pub(super) fn alarm(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    let said = syntax::alarm(arguments).map_err(|fault| fault.to_string())?;
+    // SAFETY: the only call in this handler.
+    unsafe { site(command) }.alarm = Some(said);
+    Ok(())
+}
+
+pub(super) fn heartbeat(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    let said = syntax::heartbeat(arguments).map_err(|fault| fault.to_string())?;
+    // SAFETY: the only call in this handler.
+    unsafe { site(command) }.heartbeat = Some(said);
+    Ok(())
 }
 
 pub(super) fn log_level(command: Command<'_>, arguments: &str) -> Result<(), String> {

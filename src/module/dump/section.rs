@@ -173,7 +173,9 @@ fn choices_of_rate(rating: &Rating) -> Vec<Choice> {
         None => {}
     }
     if !rating.on.is_empty() {
-        let statuses: Vec<String> = rating.on.iter().map(|status| status.to_string()).collect();
+        let slow = rating.on.contains_slow().then(|| String::from("slow"));
+        let statuses = rating.on.iter().map(|status| status.to_string());
+        let statuses: Vec<String> = statuses.chain(slow).collect();
         said.push(format!("on={}", statuses.join(",")));
     }
     said.into_iter()

@@ -1,0 +1,95 @@
+//! Hands the body of a stream of HTTP/2 on in small pieces, and lets somebody measure how
+//! long each takes: nobody outside can tell how fast a client takes one of many streams.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+
+use super::boundary::guard;
+use super::request::Request;
+use crate::sys;
+
+/// Bytes of a piece.
+const PIECE: usize = 16 * 1024;
+
+/// Somebody who measures.
+pub trait Meter {
+    /// The filter's name.
+    const NAME: &'static CStr;
+
+    /// A piece is handed on.
+    fn begins(&self);
+
+    /// So many bytes were taken, the last of the body or not. False: the stream is to be
+    /// ended.
+    fn passed(&self, bytes: usize, is_last: bool) -> bool;
+
+    /// Hears of a panic in one of these.
+    fn on_fault(text: &str);
+}
+
+/// Makes the filter known to httpd.
+pub fn register<M: Meter>() {
+    // SAFETY: called while httpd loads modules, single-threaded; the name is 'static.
+    unsafe {
+        let kind = sys::ap_filter_type_AP_FTYPE_PROTOCOL;
+        sys::ap_register_output_filter(M::NAME.as_ptr(), Some(thunk::<M>), None, kind);
+    }
+}
+
+/// What the filter of one answer has.
+struct Pieces<'r, M> {
+    who: &'r M,
+    /// The piece that is on its way, the same for all of them: each brigade would take
+    /// memory until the request ends.
+    piece: *mut sys::apr_bucket_brigade,
+}
+
+/// Lets `who` measure the answer to this request.
+pub fn meter<'r, M: Meter>(request: Request<'r>, who: &'r M) {
+    let connection = request.connection().as_ptr();
+    // SAFETY: request and connection are live, and so are the request's pool and the
+    // connection's buckets; what is made in the pool lives as long as `who`, and the filter
+    // is gone with it.
+    unsafe {
+        let pool = request.pool();
+        let piece = sys::apr_brigade_create(pool.as_ptr(), (*connection).bucket_alloc);
+        let pieces = ptr::from_mut(pool.alloc(Pieces { who, piece }));
+        let context = pieces.cast::<c_void>();
+        sys::ap_add_output_filter(M::NAME.as_ptr(), context, request.as_ptr(), connection);
+    }
+}
+
+unsafe extern "C" fn thunk<M: Meter>(
+    filter: *mut sys::ap_filter_t,
+    brigade: *mut sys::apr_bucket_brigade,
+) -> sys::apr_status_t {
+    // SAFETY: httpd passes a live filter that `meter` above has added with its Pieces, which
+    // live as long as the client's request, and a live brigade. Only the thread that serves
+    // the request comes here.
+    unsafe {
+        let Pieces { who, piece } = &*(*filter).ctx.cast::<Pieces<'_, M>>();
+        // Somebody below answers with an error while a piece is on its way.
+        if sys::limitipconn_brigade_is_empty(*piece) == 0 {
+            return sys::ap_pass_brigade((*filter).next, brigade);
+        }
+        loop {
+            let mut is_last = 0;
+            let bytes = sys::limitipconn_brigade_move(brigade, *piece, PIECE, &mut is_last);
+            guard((), M::on_fault, || who.begins());
+            let status = sys::ap_pass_brigade((*filter).next, *piece);
+            let goes_on = guard(true, M::on_fault, || who.passed(bytes, is_last != 0));
+            sys::apr_brigade_cleanup(piece.cast());
+            if status != 0 {
+                return status;
+            }
+            if !goes_on {
+                // So that the stream is reset and does not end as if it were whole.
+                (*(*filter).c).aborted = 1;
+                return sys::limitipconn_aborted();
+            }
+            if sys::limitipconn_brigade_is_empty(brigade) != 0 {
+                return 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The TCP socket of a client, looked at from outside of the thread that works on it.
+//!
+//! A number of a descriptor says little: the connection may be closed by now, and the
+//! number another one's. So each look brings the socket's cookie, which the kernel gives
+//! to no other socket, and the caller compares.
+
+use std::mem::{MaybeUninit, size_of, size_of_val};
+
+/// One look at a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// What the kernel calls the socket.
+    pub cookie: u64,
+    /// Bytes that the other side has acknowledged since it connected.
+    pub taken: u64,
+    /// For how long in all there was something for the other side, in nanoseconds.
+    pub waiting: u64,
+    /// Whether there is something for it now.
+    pub waits: bool,
+}
+
+fn option<T: Copy>(fd: i32, level: i32, name: i32, least: usize) -> Option<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the value.
+    let failed =
+        unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &mut length) != 0 };
+    if failed || (length as usize) < least {
+        return None;
+    }
+    // SAFETY: callers name types that any bytes are a value of; what was not written is 0.
+    Some(unsafe { value.assume_init() })
+}
+
+fn cookie(fd: i32) -> Option<u64> {
+    option(fd, libc::SOL_SOCKET, libc::SO_COOKIE, size_of::<u64>())
+}
+
+/// Looks at a socket; None where it is none of TCP, or not any more.
+pub fn look(fd: i32) -> Option<Look> {
+    const LEAST: usize = std::mem::offset_of!(libc::tcp_info, tcpi_busy_time) + size_of::<u64>();
+    let info: libc::tcp_info = option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, LEAST)?;
+    Some(Look {
+        // After the rest: a socket that has this cookie now had it then.
+        cookie: cookie(fd)?,
+        taken: info.tcpi_bytes_acked,
+        waiting: info.tcpi_busy_time.saturating_mul(1000),
+        waits: info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0,
+    })
+}
+
+/// Ends the connection of this cookie at once: who works on it finds it closed, and what
+/// the kernel still has for the other side is thrown away. False where the descriptor is
+/// another's by now, or `is_meant` says no.
+pub fn cut(fd: i32, whose: u64, is_meant: impl FnOnce() -> bool) -> bool {
+    // A copy of our own, so that the number cannot become another's between the look and
+    // the deed; for an instant only, or closing the other would not tell the client.
+    // SAFETY: takes a number and gives another, or fails.
+    let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    if own < 0 {
+        return false;
+    }
+    let is_it = cookie(own) == Some(whose) && is_meant();
+    let at_once = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // SAFETY: our own descriptor, closed once; the option is as long as said.
+    unsafe {
+        if is_it {
+            libc::setsockopt(
+                own,
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                (&raw const at_once).cast(),
+                size_of_val(&at_once) as libc::socklen_t,
+            );
+            libc::shutdown(own, libc::SHUT_RDWR);
+        }
+        libc::close(own);
+    }
+    is_it
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, client)
+    }
+
+    #[test]
+    fn what_the_client_does_not_read_waits_for_it() {
+        let (server, mut client) = pair();
+        let fd = server.as_raw_fd();
+        let first = look(fd).unwrap();
+        assert!(!first.waits && first.taken <= 1, "{first:?}");
+        server.set_nonblocking(true).unwrap();
+        while (&server).write(&[0; 65536]).is_ok() {}
+        let full = look(fd).unwrap();
+        assert!(full.waits && full.taken > 0 && full.cookie == first.cookie);
+        let mut read = vec![0; 1 << 20];
+        client.read_exact(&mut read).unwrap();
+        let more = std::iter::repeat_with(|| look(fd).unwrap())
+            .take(100_000)
+            .find(|look| look.taken > full.taken);
+        assert!(more.is_some_and(|more| more.waiting > first.waiting));
+    }
+
+    #[test]
+    fn a_cut_ends_a_blocked_write_and_nobody_else() {
+        let ((mut server, _client), (other, _other_client)) = (pair(), pair());
+        let (fd, whose) = (server.as_raw_fd(), look(server.as_raw_fd()).unwrap().cookie);
+        assert!(!cut(other.as_raw_fd(), whose, || true));
+        assert!(!cut(fd, whose, || false));
+        let writer = std::thread::spawn(move || {
+            loop {
+                if let Err(error) = server.write_all(&[0; 65536]) {
+                    return error.kind();
+                }
+            }
+        });
+        assert!(cut(fd, whose, || true));
+        assert_eq!(writer.join().unwrap(), std::io::ErrorKind::BrokenPipe);
+        assert!(look(other.as_raw_fd()).is_some());
+        assert_eq!(look(-1), None);
+    }
+}
