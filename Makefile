@@ -23,7 +23,7 @@ MODULE      := $(TARGET_DIR)/release/libmod_limitipconn.so
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
 # With APXS given, the httpd is the caller's own. curl and nghttp2-client speak
 # HTTP/2 over TLS in the tests.
-PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client valgrind \
+PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client slowhttptest valgrind \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
 help: ## list the targets

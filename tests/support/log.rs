@@ -35,6 +35,9 @@ const ORDINARY: &[&str] = &[
     "AH00169:",           // prefork: caught SIGTERM
     "AH00295:",           // worker: caught SIGTERM
     "AH00491:",           // event: caught SIGTERM
+    "limitipconn(502): ", // ours: nearly all workers are busy
+    "limitipconn(503): ", // ours: who holds them
+    "limitipconn(505): ", // ours: it has started
     "limitipconn(210): ", // ours: of a burst= not all can come in, as tests of delay= want it
     "AH03092:",           // event: a connection that closes while its child ends
     "AH03093:",           // event: a connection that is kept while its child ends
