@@ -74,6 +74,15 @@ pub const CASES: &[Case] = &[
         budget: Some(600),
     },
     Case {
+        name: "watched",
+        label: "the same, watched for slow clients",
+        slots: 256,
+        loads: Loads::Ours,
+        lines: "<Location /b>\nMaxConnPerIP 100 scope=location\nIPLimitMinRate 500 after=1h\n</Location>\n",
+        against: Some("location"),
+        budget: None,
+    },
+    Case {
         name: "mime",
         label: "the same with NoIPLimit image/*",
         slots: 256,
