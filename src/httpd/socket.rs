@@ -40,12 +40,14 @@ fn cookie(fd: i32) -> Option<u64> {
 pub fn look(fd: i32) -> Option<Look> {
     const LEAST: usize = std::mem::offset_of!(libc::tcp_info, tcpi_busy_time) + size_of::<u64>();
     let info: libc::tcp_info = option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, LEAST)?;
+    // What is on its way only waits for the line, unless it is sent again or asked for.
+    let is_stuck = info.tcpi_retransmits > 0 || info.tcpi_probes > 0 || info.tcpi_backoff > 0;
     Some(Look {
         // After the rest: a socket that has this cookie now had it then.
         cookie: cookie(fd)?,
         taken: info.tcpi_bytes_acked,
         waiting: info.tcpi_busy_time.saturating_mul(1000),
-        waits: info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0,
+        waits: info.tcpi_notsent_bytes > 0 || (info.tcpi_unacked > 0 && is_stuck),
     })
 }
 

@@ -67,7 +67,10 @@ fn seat(running: Running, request: Request<'_>) {
     if visitor.slot().is_none() {
         visitor.sit_down(connection);
     }
-    if let Some(slot) = visitor.slot() {
+    // An internal redirect is the same request still.
+    if request == request.initial()
+        && let Some(slot) = visitor.slot()
+    {
         running.child.desks.begin(slot, request.started_micros());
     }
     let may_differ = running.runtime.who == Who::Client

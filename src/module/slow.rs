@@ -47,7 +47,7 @@ pub fn tell(running: Running, request: Request<'_>) {
     let Some(trip) = request.initial().state(MODULE) else {
         return;
     };
-    let Some(found) = trip.found_slow() else {
+    let Some(found) = trip.close_watch() else {
         return;
     };
     let last = request.last();
@@ -109,7 +109,11 @@ impl Trip<'_> {
             let slot = self.visitor.and_then(Visitor::slot);
             let now = self.running.nanos();
             let begun = socket.and_then(|fd| watched.begin(fd, slot, is_stream, now));
-            self.watched.set(begun);
+            {
+                // The carrier's thread looks at it when the stream's last byte goes out.
+                let _guard = self.carrier.map(|carrier| carrier.streams.lock());
+                self.watched.set(begun);
+            }
             self.describe(request, None);
             if let (true, Some(index)) = (is_stream, begun) {
                 StreamMeter::put_on(request, self.running, index);
@@ -120,9 +124,9 @@ impl Trip<'_> {
         }
     }
 
-    /// What the watch has found.
-    pub fn found_slow(&self) -> Option<Found> {
-        self.running.child.watched.found(self.watched.get()?)
+    /// What the watch has found; from now on it finds nothing more.
+    pub fn close_watch(&self) -> Option<Found> {
+        self.running.child.watched.close(self.watched.get()?)
     }
 
     /// Another worker carries the request now, or none does.

@@ -12,7 +12,7 @@ use super::running::{self, Running};
 use crate::httpd::pieces::{self, Meter};
 use crate::httpd::request::Request;
 use crate::limit::slow::{Progress, Sample};
-use crate::store::{Found, WatchedIndex};
+use crate::store::{Bounds, Found, WatchedIndex};
 
 /// The meter of a stream.
 pub struct StreamMeter {
@@ -42,11 +42,16 @@ impl StreamMeter {
         pieces::meter(request, meter);
     }
 
-    /// Whether the client is too slow, now that a piece was taken.
-    fn is_too_slow(&self, now: u64) -> Option<Found> {
-        let bounds = self.running.child.watched.bounds(self.index)?;
-        let min = bounds.min_rate?;
+    /// Whether the stream is to be ended, now that a piece was taken.
+    fn is_too_much(&self, bounds: &Bounds, now: u64) -> Option<Found> {
         let age = Duration::from_nanos(now.saturating_sub(self.begun));
+        if let Some(max) = bounds.max_time
+            && age >= max.time
+            && self.running.is_busy(max.busy)
+        {
+            return Some(Found::TooLong(age));
+        }
+        let min = bounds.min_rate?;
         if age < min.after {
             return None;
         }
@@ -88,17 +93,18 @@ impl Meter for StreamMeter {
         let time = now.saturating_sub(self.since.get());
         self.waited.set(self.waited.get() + time);
         self.taken.set(self.taken.get() + bytes as u64);
-        let is_dry_run = watched
-            .bounds(self.index)
-            .is_none_or(|bounds| bounds.is_dry_run);
+        // What has been handed on whole is not taken back.
+        let Some(bounds) = watched.bounds(self.index).filter(|_| !is_last) else {
+            return true;
+        };
         if watched.found(self.index).is_some() {
-            return is_dry_run;
+            return bounds.is_dry_run;
         }
-        match self.is_too_slow(now) {
+        match self.is_too_much(&bounds, now) {
             None => true,
             Some(found) => {
                 watched.decide_own(self.index, found);
-                is_dry_run
+                bounds.is_dry_run
             }
         }
     }

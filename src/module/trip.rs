@@ -51,7 +51,7 @@ pub struct Trip<'r> {
     pub client: Client,
     pub(super) visitor: Option<&'r Visitor>,
     /// The connection that carries the stream of HTTP/2 on which the request came.
-    carrier: Option<&'r Visitor>,
+    pub(super) carrier: Option<&'r Visitor>,
     /// That stream; 0 for none.
     pub stream: u32,
     /// The next request of a stream of that connection; under its lock.

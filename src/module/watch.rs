@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::running::{Child, Running};
 use crate::httpd::scoreboard::Slot;
 use crate::httpd::{process, socket, state};
-use crate::limit::slow::{Progress, Sample, Taken};
+use crate::limit::slow::{MinRate, Progress, Sample, Taken};
 use crate::store::{Found, Response, Watched};
 
 /// How often it looks.
@@ -32,6 +32,7 @@ struct Known {
 #[derive(Clone, Copy)]
 struct Candidate {
     at: usize,
+    generation: u64,
     taken: Taken,
 }
 
@@ -118,12 +119,16 @@ impl Watch {
                 self.streams.push((response.fd, at));
             }
             if response.is_decided {
+                // A look later its worker is free, or will not be by this.
+                if let Some(slot) = response.slot {
+                    self.child.desks.mark_slow(slot, None);
+                }
                 continue;
             }
             let age = Duration::from_nanos(now.saturating_sub(response.started));
             if let Some(max) = response.bounds.max_time
                 && age >= max.time
-                && running.is_busy(max.busy)
+                && self.is_due(running, &response, max.busy)
             {
                 self.end(at, &response, Found::TooLong(age));
             } else if !response.is_stream {
@@ -179,11 +184,17 @@ impl Watch {
         let taken = known.progress.look(sample, min.window.as_nanos() as u64);
         let missed = taken.filter(|taken| min.is_missed(*taken));
         if let Some(slot) = response.slot {
-            let rate = missed.map(|taken| taken.rate());
+            // Who is not to be ended stands in nobody's way.
+            let is_ranked = !bounds.is_dry_run;
+            let rate = missed.filter(|_| is_ranked).map(|taken| taken.rate());
             self.child.desks.mark_slow(slot, rate);
         }
-        self.candidates
-            .extend(missed.map(|taken| Candidate { at, taken }));
+        let generation = response.generation;
+        self.candidates.extend(missed.map(|taken| Candidate {
+            at,
+            generation,
+            taken,
+        }));
     }
 
     /// Ends candidates: all that need no pressure, and of the others the slowest, as many
@@ -192,7 +203,8 @@ impl Watch {
         self.candidates
             .sort_unstable_by_key(|candidate| candidate.taken.rate());
         for candidate in &self.candidates {
-            let Some(response) = self.watched().read(candidate.at) else {
+            let is_it = |response: &Response| response.generation == candidate.generation;
+            let Some(response) = self.watched().read(candidate.at).filter(is_it) else {
                 continue;
             };
             let Some(min) = response.bounds.min_rate else {
@@ -200,14 +212,12 @@ impl Watch {
             };
             let is_due = match min.busy {
                 None => true,
-                Some(percent) => {
+                Some(percent) => response.slot.is_some_and(|slot| {
                     let is_busy = |slot| self.child.scoreboard.is_busy(Slot(slot));
-                    // Where no worker carries it, those that hold one come first.
-                    let slot = response.slot.unwrap_or(u32::MAX);
                     let rate = candidate.taken.rate();
                     let rank = self.child.desks.slower_than(slot, rate, is_busy);
                     rank < running.too_many_busy(percent)
-                }
+                }),
             };
             if is_due {
                 self.end(candidate.at, &response, Found::TooSlow(candidate.taken));
@@ -251,6 +261,7 @@ impl Watch {
                 now,
             };
             let Some(bounds) = group.bounds(running) else {
+                carrier.progress = Progress::new();
                 continue;
             };
             let sample = Sample {
@@ -269,7 +280,7 @@ impl Watch {
             let is_meant = || {
                 let is_meant = group.waits();
                 if is_meant {
-                    group.decide(Found::TooSlow(taken));
+                    group.decide(Found::TooSlow(taken), bounds.is_dry_run);
                 }
                 is_meant
             };
@@ -282,23 +293,33 @@ impl Watch {
         self.carriers.retain(|carrier| carrier.is_there);
     }
 
-    /// Ends a response, and notes why. A stream ends when it next has something to send.
+    /// Whether a response is to be ended at this mark of busy workers: under pressure only
+    /// one whose worker becomes free by it. A stream of HTTP/2 looks to that itself.
+    fn is_due(&self, running: Running, response: &Response, busy: Option<u8>) -> bool {
+        let frees_a_worker = busy.is_none() || response.slot.is_some();
+        let is_told_only = response.bounds.is_dry_run;
+        running.is_busy(busy)
+            && (frees_a_worker || is_told_only)
+            && (!response.is_stream || is_told_only)
+    }
+
+    /// Ends a response, and notes why.
     fn end(&self, at: usize, response: &Response, found: Found) {
-        let watched = self.watched();
-        let is_meant = || {
-            let is_meant = watched.is_still(at, response.generation);
-            if is_meant {
-                // Before the worker can find its connection closed.
-                watched.decide(at, found);
-            }
-            is_meant
-        };
-        if response.is_stream || response.bounds.is_dry_run {
+        let (watched, generation) = (self.watched(), response.generation);
+        // Noted before the worker can find its connection closed, and for this response only.
+        let is_meant = || watched.decide(at, generation, found);
+        if response.bounds.is_dry_run {
             is_meant();
             return;
         }
-        if let Some(look) = socket::look(response.fd) {
-            socket::cut(response.fd, look.cookie, is_meant);
+        let known = &self.known[at];
+        let cookie = match known.generation == generation {
+            true => Some(known.cookie),
+            // Never looked at: it is still the entry's if nothing has ended after this.
+            false => socket::look(response.fd).map(|look| look.cookie),
+        };
+        if let Some(cookie) = cookie {
+            socket::cut(response.fd, cookie, is_meant);
         }
     }
 }
@@ -326,14 +347,10 @@ impl Group<'_> {
 
     /// What holds for them together, if some are bounded and not new.
     fn bounds(&self, running: Running) -> Option<GroupBounds> {
-        let is_bounded = |response: &Response| {
-            let age = Duration::from_nanos(self.now.saturating_sub(response.started));
-            response.bounds.min_rate.filter(|min| age >= min.after)
-        };
         let mut all: Option<GroupBounds> = None;
         for min in self
             .responses()
-            .filter_map(|(_, response)| is_bounded(&response))
+            .filter_map(|(_, response)| self.min_rate(&response))
         {
             let all = all.get_or_insert(GroupBounds {
                 window: min.window,
@@ -347,18 +364,26 @@ impl Group<'_> {
         }
         let is_dry_run = |(_, response): (usize, Response)| response.bounds.is_dry_run;
         Some(GroupBounds {
-            is_dry_run: self.responses().any(is_dry_run),
+            is_dry_run: self.responses().all(is_dry_run),
             ..all?
         })
     }
 
-    /// Notes for those that are bounded what was found of all of them.
-    fn decide(&self, found: Found) {
+    /// Notes for those that are bounded, and are in a dry run or not, what was found of all
+    /// of them.
+    fn decide(&self, found: Found, is_dry_run: bool) {
         for (at, response) in self.responses() {
-            if response.bounds.min_rate.is_some() && !response.is_decided {
-                self.watched.decide(at, found);
+            let is_told = response.bounds.is_dry_run == is_dry_run;
+            if self.min_rate(&response).is_some() && is_told {
+                self.watched.decide(at, response.generation, found);
             }
         }
+    }
+
+    /// The bound of a stream that is not new.
+    fn min_rate(&self, response: &Response) -> Option<MinRate> {
+        let age = Duration::from_nanos(self.now.saturating_sub(response.started));
+        response.bounds.min_rate.filter(|min| age >= min.after)
     }
 }
 
@@ -370,6 +395,6 @@ struct GroupBounds {
     still: u64,
     /// Whether so many workers are busy as one of them says.
     is_due: bool,
-    /// Whether it is a dry run for some.
+    /// Whether it is a dry run for all.
     is_dry_run: bool,
 }

@@ -49,7 +49,7 @@ pub struct Entry {
     longest_busy: AtomicU8,
     /// When a stream began to wait for its client; 0 while it does not.
     blocked: AtomicU64,
-    verdict: AtomicU8,
+    verdict: AtomicU64,
     bytes: AtomicU64,
     time: AtomicU64,
 }
@@ -95,9 +95,17 @@ pub enum Found {
     TooLong(Duration),
 }
 
-const OPEN: u8 = 0;
-const TOO_SLOW: u8 = 1;
-const TOO_LONG: u8 = 2;
+/// A verdict is `generation:62 | what:2`: one that comes too late is of no other response.
+const WHAT: u64 = 3;
+const OPEN: u64 = 0;
+const TOO_SLOW: u64 = 1;
+const TOO_LONG: u64 = 2;
+/// The response has ended, and nothing was found.
+const CLOSED: u64 = 3;
+
+fn verdict(generation: u64, what: u64) -> u64 {
+    generation << 2 | what
+}
 
 impl Watched {
     /// Room for so many responses at a time.
@@ -128,14 +136,15 @@ impl Watched {
         for word in [&entry.blocked, &entry.bytes, &entry.time] {
             word.store(0, Relaxed);
         }
-        entry.verdict.store(OPEN, Relaxed);
+        let generation = entry.generation.load(Relaxed) + 1;
+        entry.verdict.store(verdict(generation, OPEN), Relaxed);
         entry.set(&Bounds {
             min_rate: None,
             max_time: None,
             is_dry_run: false,
         });
         // Release: pairs with the Acquire of `read`: all of the above is seen.
-        let generation = entry.generation.fetch_add(1, Release) + 1;
+        entry.generation.store(generation, Release);
         Some(WatchedIndex { at, generation })
     }
 
@@ -169,9 +178,10 @@ impl Watched {
     pub fn found(&self, index: WatchedIndex) -> Option<Found> {
         let entry = self.of(index)?;
         // Acquire: pairs with the Release of `decide`.
-        let verdict = entry.verdict.load(Acquire);
+        let word = entry.verdict.load(Acquire);
         let time = entry.time.load(Relaxed);
-        match verdict {
+        match word & WHAT {
+            _ if word >> 2 != index.generation => None,
             TOO_SLOW => Some(Found::TooSlow(Taken {
                 bytes: entry.bytes.load(Relaxed),
                 time,
@@ -186,11 +196,20 @@ impl Watched {
         Some(self.of(index)?.bounds())
     }
 
-    /// Notes what its own worker has found.
-    pub fn decide_own(&self, index: WatchedIndex, found: Found) {
-        if self.of(index).is_some() {
-            self.decide(index.at as usize, found);
-        }
+    /// Notes what its own worker has found; false if something was found before.
+    pub fn decide_own(&self, index: WatchedIndex, found: Found) -> bool {
+        self.decide(index.at as usize, index.generation, found)
+    }
+
+    /// The response is over, and nothing is found any more; what was.
+    pub fn close(&self, index: WatchedIndex) -> Option<Found> {
+        let entry = self.of(index)?;
+        let [open, closed] = [OPEN, CLOSED].map(|what| verdict(index.generation, what));
+        // AcqRel: whoever decides now comes too late, whoever did is seen.
+        let _ = entry
+            .verdict
+            .compare_exchange(open, closed, AcqRel, Relaxed);
+        self.found(index)
     }
 
     /// A stream begins to wait for its client, or has waited.
@@ -237,7 +256,7 @@ impl Watched {
             is_stream: entry.is_stream.load(Relaxed) != 0,
             bounds: entry.bounds(),
             blocked: (blocked != 0).then_some(blocked),
-            is_decided: entry.verdict.load(Relaxed) != OPEN,
+            is_decided: entry.verdict.load(Relaxed) & WHAT != OPEN,
         };
         self.is_still(at, generation).then_some(response)
     }
@@ -249,19 +268,27 @@ impl Watched {
         entry.is_some_and(|entry| entry.generation.fetch_add(0, AcqRel) == generation)
     }
 
-    /// Notes what was found, for whoever ends the response.
-    pub fn decide(&self, at: usize, found: Found) {
+    /// Notes what was found in this use of the entry, for whoever ends the response. False,
+    /// and nothing is found, if it has ended, or something was found before.
+    pub fn decide(&self, at: usize, generation: u64, found: Found) -> bool {
         let Some(entry) = self.entries.get(at) else {
-            return;
+            return false;
         };
-        let (verdict, bytes, time) = match found {
+        let open = verdict(generation, OPEN);
+        if entry.verdict.load(Relaxed) != open {
+            return false;
+        }
+        let (what, bytes, time) = match found {
             Found::TooSlow(taken) => (TOO_SLOW, taken.bytes, taken.time),
             Found::TooLong(time) => (TOO_LONG, 0, time.as_nanos() as u64),
         };
         entry.bytes.store(bytes, Relaxed);
         entry.time.store(time, Relaxed);
         // Release: pairs with the Acquire of `found`.
-        entry.verdict.store(verdict, Release);
+        entry
+            .verdict
+            .compare_exchange(open, verdict(generation, what), Release, Relaxed)
+            .is_ok()
     }
 
     fn take(&self) -> Option<u32> {
@@ -303,7 +330,7 @@ impl Entry {
             longest: AtomicU64::new(0),
             longest_busy: AtomicU8::new(0),
             blocked: AtomicU64::new(0),
-            verdict: AtomicU8::new(OPEN),
+            verdict: AtomicU64::new(OPEN),
             bytes: AtomicU64::new(0),
             time: AtomicU64::new(0),
         }
@@ -312,6 +339,10 @@ impl Entry {
     fn set(&self, bounds: &Bounds) {
         let nanos = |time: Duration| time.as_nanos() as u64;
         let min = bounds.min_rate;
+        // Off while the rest changes: whoever reads it half changed finds nothing to end.
+        // Release, here and at the end: the rest is of before or after.
+        self.min_bytes.store(0, Release);
+        self.longest.store(0, Release);
         self.is_dry_run.store(bounds.is_dry_run.into(), Relaxed);
         self.after
             .store(min.map_or(0, |min| nanos(min.after)), Relaxed);
@@ -319,21 +350,22 @@ impl Entry {
             .store(min.map_or(0, |min| nanos(min.window)), Relaxed);
         self.min_busy
             .store(min.and_then(|min| min.busy).unwrap_or(0), Relaxed);
-        self.min_bytes
-            .store(min.map_or(0, |min| min.bytes), Relaxed);
         let max = bounds.max_time;
         self.longest_busy
             .store(max.and_then(|max| max.busy).unwrap_or(0), Relaxed);
+        self.min_bytes
+            .store(min.map_or(0, |min| min.bytes), Release);
         self.longest
-            .store(max.map_or(0, |max| nanos(max.time)), Relaxed);
+            .store(max.map_or(0, |max| nanos(max.time)), Release);
     }
 
     fn bounds(&self) -> Bounds {
-        let percent = |busy: &AtomicU8| Some(busy.load(Relaxed)).filter(|percent| *percent != 0);
-        let time = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Relaxed));
-        let bytes = self.min_bytes.load(Relaxed);
+        let percent = |busy: &AtomicU8| Some(busy.load(Acquire)).filter(|percent| *percent != 0);
+        let time = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Acquire));
+        // Acquire: pairs with the Releases of `set`; what changes meanwhile is no bound yet.
+        let bytes = self.min_bytes.load(Acquire);
         let longest = time(&self.longest);
-        Bounds {
+        let read = Bounds {
             min_rate: (bytes != 0).then(|| MinRate {
                 bytes,
                 after: time(&self.after),
@@ -344,7 +376,16 @@ impl Entry {
                 time: longest,
                 busy: percent(&self.longest_busy),
             }),
-            is_dry_run: self.is_dry_run.load(Relaxed) != 0,
+            is_dry_run: self.is_dry_run.load(Acquire) != 0,
+        };
+        let is_whole = self.min_bytes.load(Relaxed) == bytes && time(&self.longest) == longest;
+        match is_whole {
+            true => read,
+            false => Bounds {
+                min_rate: None,
+                max_time: None,
+                ..read
+            },
         }
     }
 }

@@ -29,7 +29,12 @@ fn an_entry_keeps_what_its_worker_says_until_the_response_ends() {
     );
     assert_eq!(response.bounds, BOUNDS);
     let taken = Taken { bytes: 5, time: 6 };
-    watched.decide(at as usize, Found::TooSlow(taken));
+    let generation = response.generation;
+    assert!(!watched.decide(at as usize, generation + 2, Found::TooSlow(taken)));
+    assert_eq!(watched.found(index), None);
+    assert!(watched.decide(at as usize, generation, Found::TooSlow(taken)));
+    assert!(!watched.decide(at as usize, generation, Found::TooLong(Duration::ZERO)));
+    assert_eq!(watched.close(index), Some(Found::TooSlow(taken)));
     assert_eq!(watched.found(index), Some(Found::TooSlow(taken)));
     watched.end(index);
     assert!(watched.read(at as usize).is_none());
@@ -72,4 +77,17 @@ fn there_is_room_for_so_many_and_no_more() {
     let again = watched.begin(1, None, false, 0);
     assert_eq!(again.map(|index| index.at), Some(taken[70].at));
     assert_eq!(watched.begin(1, None, false, 0), None);
+}
+
+#[test]
+fn what_has_ended_is_not_found_out_any_more() {
+    let watched = Watched::new(1);
+    let index = watched.begin(7, None, false, 11).unwrap();
+    let response = watched.read(index.at as usize).unwrap();
+    assert_eq!(watched.close(index), None);
+    let late = Found::TooLong(Duration::from_secs(1));
+    assert!(!watched.decide(index.at as usize, response.generation, late));
+    assert!(!watched.decide_own(index, late));
+    assert_eq!(watched.found(index), None);
+    assert!(watched.read(index.at as usize).unwrap().is_decided);
 }
