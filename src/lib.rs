@@ -1,8 +1,10 @@
 //! mod_limitipconn: limits what one client may hold of an Apache httpd 2.4.
 //!
 //! Arrows point down only: `module` uses all below it (of `sys` only types and numbers
-//! of callbacks); `httpd` uses `sys`; `report` and `store` use `limit`; `limit` nothing.
+//! of callbacks); `gauge` uses `report`, `store` and `limit`; `httpd` uses `sys`; `report` and
+//! `store` use `limit`; `limit` nothing.
 
+pub mod gauge;
 #[cfg(feature = "httpd")]
 mod httpd;
 pub mod limit;

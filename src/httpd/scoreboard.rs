@@ -65,6 +65,16 @@ impl Scoreboard {
         Ok(Scoreboard { base, slots })
     }
 
+    /// For a reader outside of httpd: the address of the first slot in this process, from one
+    /// slot to the next, and from the beginning of one to its status byte.
+    pub fn bearings(&self) -> [usize; 3] {
+        [
+            self.base as usize,
+            size_of::<sys::worker_score>(),
+            offset_of!(sys::worker_score, status),
+        ]
+    }
+
     pub(super) fn slot_of(&self, worker: *const sys::worker_score) -> Option<Slot> {
         let distance = (worker as usize).checked_sub(self.base as usize)?;
         let slot = (distance / size_of::<sys::worker_score>()) as u32;
@@ -89,6 +99,11 @@ impl Scoreboard {
             self.status(slot),
             sys::SERVER_BUSY_READ..=sys::SERVER_GRACEFUL
         )
+    }
+
+    /// The statuses of all slots, in their order.
+    pub fn statuses(self) -> impl Iterator<Item = u8> {
+        (0..self.slots).map(move |slot| self.status(Slot(slot)) as u8)
     }
 
     /// How many workers are busy, and how many wait for work.

@@ -25,7 +25,7 @@ use crate::limit::syntax::{Alarm, Who};
 use crate::report::message::Id;
 use crate::report::refusal::LeftOut;
 use crate::store::Watched;
-use crate::store::{self, Counter, Holder};
+use crate::store::{self, About, Board, Counter, Holder};
 
 fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
     if rule.terms.is_about_connections() {
@@ -188,8 +188,28 @@ pub fn pre_mpm() -> Result<(), String> {
         return Ok(());
     };
     match Scoreboard::find(runtime.segment.size().slots) {
-        Ok(_) => Ok(()),
+        Ok(scoreboard) => {
+            runtime.segment.say(&about(runtime, scoreboard));
+            Ok(())
+        }
         Err(error) => Err(format!("{}: {error}", Id::SlotLayout)),
+    }
+}
+
+/// What a reader outside of httpd must know.
+fn about(runtime: &Runtime, scoreboard: Scoreboard) -> About {
+    let [address, stride, status] = scoreboard.bearings().map(|number| number as u64);
+    About {
+        generation: runtime.generation,
+        max_workers: state::max_request_workers(),
+        prefix: runtime.prefix,
+        has_rules: runtime.flags & ANY_RULE != 0,
+        board: Board {
+            address,
+            stride,
+            status,
+        },
+        httpd: state::description().into(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::store::{Parts, Segment, Size};
 const DEFAULT_KEYS: u32 = 65536;
 
 /// Under which all that survives a reload is kept. Another layout takes another name.
-const RETAINED: &CStr = c"limitipconn.segment.4";
+const RETAINED: &CStr = c"limitipconn.segment.5";
 
 #[derive(Clone, Copy)]
 struct Retained {

@@ -18,7 +18,6 @@ mod hooks;
 mod hourly;
 mod lifecycle;
 mod memory;
-mod meta;
 mod place;
 mod records;
 mod rules;

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::MODULE;
-use super::meta::Meta;
 use super::rules::Placed;
 use super::running::{Runtime, WIDE, flag};
+use crate::gauge::Meta;
 use crate::httpd::log::LogLevel;
 use crate::httpd::server::Server;
 use crate::limit::concurrency::count_of;

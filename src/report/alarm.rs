@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Display};
 
+use super::holder::Holder;
 use super::message::Id;
 use super::printable::Encoded;
 use super::refusal::Uri;
@@ -27,27 +28,6 @@ pub struct Alarm<'a> {
     pub percent: u8,
     /// Who holds them, the longest first; none where nobody knows.
     pub holders: &'a [Holder],
-}
-
-/// Who holds workers; what is not known is `None`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Holder {
-    /// Its address, or the text of its key.
-    pub client: String,
-    /// How many workers it holds.
-    pub workers: u32,
-    /// How long it has held the oldest of them, in seconds.
-    pub oldest_seconds: u64,
-    /// The path of the oldest request, as httpd decoded it.
-    pub uri: Option<Vec<u8>>,
-    /// The name of the rule that governs it.
-    pub rule: Option<String>,
-    /// `name:port` of the server that was asked.
-    pub vhost: Option<String>,
-    /// Bytes of the response that the client has taken.
-    pub bytes: Option<u64>,
-    /// How fast it takes them, in bytes per second.
-    pub rate: Option<u64>,
 }
 
 /// The module is there and does its work; its [`Display`] is the line of message 504.
@@ -129,10 +109,10 @@ impl Display for Place<'_> {
         if let Some(uri) = &holder.uri {
             write!(f, ", uri {}", Uri(uri))?;
         }
-        if let Some(bytes) = holder.bytes {
+        if let Some(bytes) = holder.bytes_acknowledged {
             write!(f, ", took {bytes} bytes")?;
         }
-        if let Some(rate) = holder.rate {
+        if let Some(rate) = holder.bytes_per_second {
             write!(f, ", {rate} B/s")?;
         }
         Ok(())
@@ -207,8 +187,8 @@ mod tests {
             uri: Some(b"/film.mp4".into()),
             rule: Some("MaxConnPerIP@/hoge".into()),
             vhost: Some("localhost:8080".into()),
-            bytes: Some(1234),
-            rate: Some(20),
+            bytes_acknowledged: Some(1234),
+            bytes_per_second: Some(20),
             ..holder("192.0.2.1", 12, 812)
         }
     }
@@ -259,8 +239,8 @@ mod tests {
             (|holder| holder.rule = None, "rule"),
             (|holder| holder.vhost = None, "vhost"),
             (|holder| holder.uri = None, "uri"),
-            (|holder| holder.bytes = None, "bytes"),
-            (|holder| holder.rate = None, "B/s"),
+            (|holder| holder.bytes_acknowledged = None, "bytes"),
+            (|holder| holder.bytes_per_second = None, "B/s"),
         ];
         for (forget, part) in cases {
             assert!(lines(&[known()])[1].contains(part));

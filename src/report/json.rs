@@ -11,6 +11,7 @@ pub fn json(snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::holder::Holder;
     use super::super::snapshot::*;
     use super::json;
 
@@ -18,7 +19,21 @@ mod tests {
         Snapshot {
             version: "0.1.0".into(),
             httpd: "Apache/2.4.71 (Debian)".into(),
-            pool: Pool { busy: 2, idle: 8 },
+            pool: Pool {
+                busy: 2,
+                idle: 8,
+                max_workers: 10,
+                writing: 2,
+                ..Pool::default()
+            },
+            holders: vec![Holder {
+                client: "127.0.0.2".into(),
+                workers: 3,
+                oldest_seconds: 17,
+                uri: Some(b"/hoge/a b\"<\n".into()),
+                bytes_acknowledged: Some(4096),
+                ..Holder::default()
+            }],
             rules: vec![RuleRow {
                 rule: "MaxConnPerIP@/hoge".into(),
                 vhost: None,
@@ -64,7 +79,12 @@ mod tests {
     #[test]
     fn the_document_is_as_the_manual_shows_it() {
         let expected = concat!(
-            r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","pool":{"busy":2,"idle":8},"#,
+            r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","pool":{"busy":2,"idle":8,"#,
+            r#""max_workers":10,"starting":0,"reading":0,"writing":2,"keepalive":0,"logging":0,"#,
+            r#""dns":0,"closing":0,"gracefully_finishing":0,"idle_cleanup":0},"#,
+            r#""holders":[{"client":"127.0.0.2","workers":3,"oldest_seconds":17,"rule":null,"#,
+            r#""vhost":null,"uri":"/hoge/a b%22<%0A","bytes_acknowledged":4096,"#,
+            r#""bytes_per_second":null}],"#,
             r#""rules":[{"rule":"MaxConnPerIP@/hoge","vhost":null,"limit":3,"scope":"location","#,
             r#""count":"requests","busy":90,"period_milliseconds":null,"burst":null,"#,
             r#""freeze_milliseconds":null,"passed":12,"refused":1,"refused_dry_run":2,"#,

@@ -8,6 +8,7 @@
 pub mod alarm;
 pub mod cut;
 pub mod dump;
+pub mod holder;
 pub mod json;
 pub mod message;
 pub mod printable;

@@ -18,8 +18,8 @@ pub fn on_one_line(text: &str) -> String {
     .to_string()
 }
 
-/// A key of any bytes, in printable ASCII without quotes; it can be decoded again.
-pub fn encoded_key(key: &[u8]) -> String {
+/// A key or a path of any bytes, in printable ASCII without quotes; it can be decoded again.
+pub fn encoded(key: &[u8]) -> String {
     Encoded::path(key).to_string()
 }
 

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use super::holder::Holder;
+
 /// The state of the module at one moment. Parts are read one after the other,
 /// so they agree with each other exactly only while nothing moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -16,6 +18,9 @@ pub struct Snapshot {
     pub httpd: String,
     /// The workers of the server.
     pub pool: Pool,
+    /// Who holds the busy workers, the one that holds one longest first; nobody while there is
+    /// no rule and no response is watched.
+    pub holders: Vec<Holder>,
     /// Every rule of the configuration, and those met in .htaccess files; in no order.
     pub rules: Vec<RuleRow>,
     /// Every count of requests that is above 0.
@@ -57,6 +62,26 @@ pub struct Pool {
     pub busy: u64,
     /// Workers that wait for one.
     pub idle: u64,
+    /// MaxRequestWorkers: how many there can be.
+    pub max_workers: u64,
+    /// Workers that come up.
+    pub starting: u64,
+    /// Busy: reading a request.
+    pub reading: u64,
+    /// Busy: making or writing a response.
+    pub writing: u64,
+    /// Busy: waiting for another request on a connection.
+    pub keepalive: u64,
+    /// Busy: writing the access log.
+    pub logging: u64,
+    /// Busy: looking a name up.
+    pub dns: u64,
+    /// Busy: closing a connection.
+    pub closing: u64,
+    /// Busy: finishing what an earlier generation began.
+    pub gracefully_finishing: u64,
+    /// Workers that go away, since too many are idle.
+    pub idle_cleanup: u64,
 }
 
 /// One rule and what it decided.

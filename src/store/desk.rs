@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::ledger::RecordIndex;
+use super::words;
 
 /// Bytes of a path that are kept.
 pub const PATH: usize = 96;
@@ -78,8 +79,11 @@ impl Desks {
             let version = desk.open();
             let rule = rule.map_or(0, |RecordIndex(at)| u64::from(at) + 1);
             desk.rule.store(rule, Release);
-            let (host, path) = (write(&desk.host, host), write(&desk.path, path));
-            desk.lengths.store(host | path << 32, Release);
+            let (host, path) = (
+                words::write(&desk.host, host),
+                words::write(&desk.path, path),
+            );
+            desk.lengths.store((host | path << 32) as u64, Release);
             desk.close(version);
         }
     }
@@ -151,8 +155,8 @@ impl Desk {
             rule: rule.checked_sub(1).map(|at| RecordIndex(at as u32)),
             request: (lengths != 0).then(|| {
                 (
-                    read(&self.host, lengths as u32),
-                    read(&self.path, (lengths >> 32) as u32),
+                    words::read(&self.host, lengths as u32 as usize),
+                    words::read(&self.path, (lengths >> 32) as usize),
                 )
             }),
             taken: taken.checked_sub(1).map(|bytes| (bytes, millis)),
@@ -160,23 +164,4 @@ impl Desk {
         // The loads above are Acquire, so this one comes last.
         (self.version.load(Relaxed) == version).then_some(work)
     }
-}
-
-/// Writes as much as fits; its length.
-#[inline]
-fn write(words: &[AtomicU64], text: &[u8]) -> u64 {
-    let kept = &text[..text.len().min(words.len() * 8)];
-    for (word, bytes) in words.iter().zip(kept.chunks(8)) {
-        let mut buffer = [0; 8];
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        word.store(u64::from_le_bytes(buffer), Release);
-    }
-    kept.len() as u64
-}
-
-fn read(words: &[AtomicU64], length: u32) -> Vec<u8> {
-    let bytes = words
-        .iter()
-        .flat_map(|word| word.load(Acquire).to_le_bytes());
-    bytes.take(length as usize).collect()
 }

@@ -6,10 +6,12 @@
 use std::mem::{align_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::about::Notice;
 use super::cell::{Cell, MAX_CELLS, MAX_LEASES};
 use super::desk::Desk;
 use super::flood;
 use super::header::Header;
+use super::history::{Frame, SAMPLES};
 use super::identity::Seat;
 use super::label::Label;
 use super::ledger::Record;
@@ -27,7 +29,7 @@ pub const TAGS: usize = 8;
 pub const LINE: usize = 8;
 
 /// Raised whenever a word of the segment changes its meaning.
-const FORMAT: u64 = 4;
+const FORMAT: u64 = 5;
 /// A cache line in bytes: no two regions share one.
 const ALIGN: u64 = 64;
 
@@ -75,6 +77,8 @@ pub struct Layout {
     pub desks: Region,
     pub records: Region,
     pub flood: Region,
+    pub notice: Region,
+    pub history: Region,
     pub len: usize,
     pub hash: u64,
 }
@@ -126,6 +130,8 @@ impl Layout {
         let desks = array!(Desk, slots);
         let records = array!(Record, size.rules as usize);
         let flood = array!(AtomicU64, flood::WORDS);
+        let notice = array!(Notice, 1);
+        let history = array!(Frame, SAMPLES);
         let len = usize::try_from(end)
             .ok()
             .filter(|len| isize::try_from(*len).is_ok())?;
@@ -142,6 +148,8 @@ impl Layout {
             desks,
             records,
             flood,
+            notice,
+            history,
             len,
             hash: hash.0,
         })

@@ -5,8 +5,10 @@
 //! children held ([`reap()`]). Nothing here waits longer than 100 ms, nothing
 //! allocates on the way of a request, and a full table admits and says so.
 
-// Unsafe code is in `segment` (a pointer becomes a reference) and in `lock` (calls
-// of the thread library), and nowhere else.
+// Unsafe code is in `segment` (a pointer becomes a reference), in `memfd` and in `lock`
+// (calls of the kernel and of the thread library), and nowhere else.
+#[forbid(unsafe_code)]
+mod about;
 #[forbid(unsafe_code)]
 mod cell;
 #[forbid(unsafe_code)]
@@ -17,6 +19,8 @@ mod desk;
 mod flood;
 #[forbid(unsafe_code)]
 mod header;
+#[forbid(unsafe_code)]
+mod history;
 #[forbid(unsafe_code)]
 mod holder;
 #[forbid(unsafe_code)]
@@ -32,6 +36,7 @@ mod ledger;
 mod lock;
 #[forbid(unsafe_code)]
 mod majority;
+mod memfd;
 #[cfg(test)]
 mod memory;
 #[forbid(unsafe_code)]
@@ -47,10 +52,14 @@ mod step;
 mod table;
 #[forbid(unsafe_code)]
 mod watched;
+#[forbid(unsafe_code)]
+mod words;
 
+pub use about::{About, Board};
 pub use desk::{Desks, Work};
 pub use flood::Flood;
 pub use header::{Counter, Hourly};
+pub use history::{History, Sample};
 pub use holder::{Acquired, Holder, Lease};
 pub use identity::Identity;
 pub use label::{KeyName, Name};

@@ -8,24 +8,25 @@
 
 use std::fs::File;
 use std::mem::{align_of, size_of};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use std::{error, fmt, io};
 
-use memmap2::MmapOptions;
-
+use super::about::{About, Notice};
 use super::cell::Cell;
 use super::desk::{Desk, Desks};
 use super::flood::{self, Flood};
 use super::header::{Counter, Header, Hourly, MAGIC, Tally};
+use super::history::{Frame, History};
 use super::identity::{Identity, Seat};
 use super::label::Label;
 use super::layout::{Layout, Region, Size};
 use super::ledger::{Ledger, Record};
 use super::lock::Lock;
 use super::majority::Majority;
+use super::memfd;
 use super::table::Table;
 use crate::limit::key::Secret;
 
@@ -74,6 +75,8 @@ pub struct Segment {
     desks: &'static [Desk],
     records: &'static [Record],
     flood: &'static [AtomicU64; flood::WORDS],
+    notice: &'static [Notice],
+    history: &'static [Frame],
 }
 
 // SAFETY: `base` is only copied into Parts, never read through; all other fields
@@ -104,6 +107,10 @@ unsafe impl Shared for Label {}
 unsafe impl Shared for Seat {}
 // SAFETY: as above.
 unsafe impl Shared for Record {}
+// SAFETY: as above.
+unsafe impl Shared for Notice {}
+// SAFETY: as above.
+unsafe impl Shared for Frame {}
 // SAFETY: an atomic, and a mutex in an UnsafeCell that only pthread calls touch.
 unsafe impl Shared for Lock {}
 
@@ -131,15 +138,13 @@ impl Segment {
     pub fn create(size: Size) -> io::Result<Segment> {
         let refuse = |cause| io::Error::new(io::ErrorKind::InvalidInput, cause);
         let layout = Layout::new(size).ok_or_else(|| refuse(SegmentError::Size))?;
-        let file = sealed(layout.len as u64)?;
-        let map = MmapOptions::new().len(layout.len).map_raw(&file)?;
-        let base = NonNull::new(map.as_mut_ptr()).ok_or_else(|| refuse(SegmentError::Address))?;
-        // Never unmapped: the references below are 'static.
-        std::mem::forget(map);
+        let file = memfd::sealed(layout.len as u64)?;
+        let base = NonNull::new(memfd::map(&file, layout.len)?)
+            .ok_or_else(|| refuse(SegmentError::Address))?;
 
         // SAFETY: just mapped, shared and writable, for good.
         let header = unsafe { header(base, layout.len) }.map_err(refuse)?;
-        let secret = secret()?;
+        let secret = memfd::secret()?;
         for (word, value) in header.secret.iter().zip(secret.0) {
             word.store(value, Relaxed);
         }
@@ -168,6 +173,23 @@ impl Segment {
             len: self.len,
             fd: self.fd.load(Relaxed),
         }
+    }
+
+    /// The segment of a running httpd, by a descriptor of it that may write; for a reader
+    /// outside of httpd. The mapping stays for the life of this process.
+    pub fn open(file: &File) -> io::Result<Segment> {
+        let refuse = |cause| io::Error::new(io::ErrorKind::InvalidData, cause);
+        if !memfd::is_sealed(file) {
+            return Err(refuse(SegmentError::Magic));
+        }
+        let len = file.metadata()?.len() as usize;
+        let parts = Parts {
+            base: memfd::map(file, len)?,
+            len,
+            fd: -1,
+        };
+        // SAFETY: just mapped, for good, and `create` made what has the magic.
+        unsafe { Segment::from_parts(parts) }.map_err(refuse)
     }
 
     /// The segment that an earlier generation made, after all checks that can be made.
@@ -236,6 +258,8 @@ impl Segment {
             desks: array!(desks),
             records: array!(records),
             flood: array!(flood).first_chunk().ok_or(SegmentError::Length)?,
+            notice: array!(notice),
+            history: array!(history),
         })
     }
 
@@ -302,6 +326,23 @@ impl Segment {
         Majority::new(&self.header.majority)
     }
 
+    /// What the parent says about the generation that is up.
+    pub fn about(&self) -> Option<About> {
+        self.notice.first()?.read()
+    }
+
+    /// Says so; only the parent does.
+    pub fn say(&self, about: &About) {
+        if let Some(notice) = self.notice.first() {
+            notice.write(about);
+        }
+    }
+
+    /// The last ten minutes.
+    pub fn history(&self) -> History {
+        History::new(self.history)
+    }
+
     /// The rules' own counters.
     pub fn ledger(&self) -> Ledger {
         Ledger::new(self.records)
@@ -328,47 +369,6 @@ unsafe fn header(base: NonNull<u8>, len: usize) -> Result<&'static Header, Segme
     headers
         .and_then(<[Header]>::first)
         .ok_or(SegmentError::Address)
-}
-
-/// A memfd of this length whose pages all exist and whose size cannot change.
-fn sealed(len: u64) -> io::Result<File> {
-    let check = |result: libc::c_int| match result {
-        -1 => Err(io::Error::last_os_error()),
-        other => Ok(other),
-    };
-    // SAFETY: the name is a C string; the call touches nothing else.
-    let fd = check(unsafe {
-        libc::memfd_create(
-            c"limitipconn".as_ptr(),
-            libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING,
-        )
-    })?;
-    // SAFETY: a new descriptor that is ours alone.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    file.set_len(len)?;
-    let bytes = libc::off_t::try_from(len).map_err(io::Error::other)?;
-    // SAFETY: plain system calls on a descriptor that is open here. fallocate
-    // says now what a later touch would say by SIGBUS: that memory is short.
-    unsafe {
-        check(libc::fallocate(file.as_raw_fd(), 0, 0, bytes))?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        check(libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
-    }
-    Ok(file)
-}
-
-/// Sixteen random bytes from the kernel.
-fn secret() -> io::Result<Secret> {
-    let mut bytes = [0u8; 16];
-    // SAFETY: the buffer is ours and as long as said. Up to 256 bytes come at once.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    match usize::try_from(got) {
-        Ok(16) => {
-            let value = u128::from_ne_bytes(bytes);
-            Ok(Secret([(value >> 64) as u64, value as u64]))
-        }
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 impl fmt::Display for SegmentError {

@@ -1,9 +1,11 @@
 //! The segment itself: its memory, its seal, and what is refused as one.
 
 use std::error::Error;
+use std::fs::File;
 use std::io;
 
 use super::*;
+use crate::limit::address::Prefix;
 
 #[test]
 fn sizes_are_rounded_up() {
@@ -192,4 +194,60 @@ fn errors_are_lower_case_sentences_without_a_full_stop() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_reader_outside_opens_what_the_parent_made() {
+    let segment = Segment::create(SMALL).unwrap();
+    let path = format!("/proc/self/fd/{}", segment.parts().fd);
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let about = About {
+        generation: 3,
+        max_workers: 25,
+        prefix: Prefix { v4: 24, v6: 56 },
+        has_rules: true,
+        board: Board {
+            address: 1 << 40,
+            stride: 336,
+            status: 20,
+        },
+        httpd: "Apache/2.4.71 (Debian)".into(),
+    };
+    let seen = Segment::open(&file).unwrap();
+    assert_eq!(seen.about(), None);
+    segment.say(&about);
+    assert_eq!(seen.about(), Some(about.clone()));
+    let long = About {
+        httpd: "x".repeat(1000),
+        ..about
+    };
+    segment.say(&long);
+    assert_eq!(seen.about().unwrap().httpd, "x".repeat(192));
+}
+
+#[test]
+fn nothing_else_is_opened_as_a_segment() {
+    // Any file, and a memfd of the right kind that is empty inside.
+    let own = File::open(std::env::current_exe().unwrap()).unwrap();
+    let other = memfd::sealed(1 << 20).unwrap();
+    for file in [own, other] {
+        let error = Segment::open(&file).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(error.to_string(), SegmentError::Magic.to_string());
+    }
+}
+
+#[test]
+fn the_last_samples_are_kept() {
+    let segment = segment(SMALL);
+    let history = segment.history();
+    assert_eq!(history.read(), []);
+    let sample = |micros| Sample {
+        micros,
+        busy: micros % 7,
+        ..Sample::default()
+    };
+    (1..=100).for_each(|micros| history.add(sample(micros)));
+    let expected: Vec<Sample> = (37..=100).map(sample).collect();
+    assert_eq!(history.read(), expected);
 }

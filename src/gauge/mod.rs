@@ -1,0 +1,44 @@
+//! The instruments: live memory goes in, plain snapshots come out.
+//!
+//! They need no worker and no httpd: the module looks through them from inside of the
+//! server, and the command `limitipconn` from outside.
+
+#![forbid(unsafe_code)]
+
+mod holders;
+mod meta;
+mod names;
+mod snapshot;
+mod worker;
+
+pub use holders::holders;
+pub use meta::{Kind, Meta, Rate};
+pub use names::client;
+pub use snapshot::snapshot;
+pub use worker::Worker;
+
+use crate::limit::address::Prefix;
+use crate::store::Segment;
+
+/// What is looked at, and when.
+pub struct Scene<'a> {
+    /// The shared memory.
+    pub segment: &'a Segment,
+    /// What the workers of the scoreboard's slots do, by slot.
+    pub workers: &'a [Worker],
+    /// MaxRequestWorkers.
+    pub max_workers: u32,
+    /// How often the configuration was read: rules of other generations are gone.
+    pub generation: u32,
+    /// How addresses are cut.
+    pub prefix: Prefix,
+    /// Whether there is any rule, or a response is watched: without it nobody knows who
+    /// sits where.
+    pub has_rules: bool,
+    /// What httpd calls itself.
+    pub httpd: &'a str,
+    /// Now, in nanoseconds of the clock of rates, which is `CLOCK_MONOTONIC`.
+    pub nanos: u64,
+    /// Now, in microseconds of the wall clock.
+    pub micros: u64,
+}
