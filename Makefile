@@ -26,6 +26,10 @@ MODULE      := $(TARGET_DIR)/release/libmod_limitipconn.so
 PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client slowhttptest valgrind \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
+# How many test programs run at once, and which of them take longest.
+JOBS       := $(shell echo $$(($$(nproc) * 2)))
+SLOW_TESTS := slow_spared alarm slow slow_http2 slow_storms heartbeat flood slow_reload slow_pressure
+
 help: ## list the targets
 	@echo "Targets:"
 	sed -n 's/^\([a-z]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -80,12 +84,23 @@ demo: deps ## show on a private Apache what the limits do (seconds, once compile
 
 test: deps ## run every test
 	@seen=$$(mktemp -d); trap 'rm -rf "$$seen"' EXIT
-	for what in "--no-default-features --lib" --no-fail-fast; do
-	    { $(CARGO) test $$what 2>&1 || touch "$$seen/failed"; } | tee -a "$$seen/output"
+	for what in "--no-default-features --lib" ""; do
+	    { $(CARGO) test --no-run $$what 2>&1 || touch "$$seen/failed"; } | tee -a "$$seen/built"
 	done
+	[ ! -e "$$seen/failed" ]
+	# Tests mostly wait, so several programs run at once; those that wait longest begin.
+	programs=$$(sed -n 's/.*Executable .*(\(.*\))$$/\1/p' "$$seen/built")
+	for first in $(SLOW_TESTS); do echo "$$programs" | grep "/$$first-" || true; done >"$$seen/order"
+	echo "$$programs" | grep -vxFf "$$seen/order" >>"$$seen/order"
+	xargs -n 1 -P $(JOBS) sh -c '
+	    said=$$(mktemp -p "$$0")
+	    "$$1" >"$$said" 2>&1 || echo "$$1" >>"$$0/failed"
+	    flock "$$0/lock" sh -c "echo; echo \"     Running $$1\"; cat \"$$said\"; cat \"$$said\" >>\"$$0/output\""
+	    ' "$$seen" <"$$seen/order"
+	{ $(CARGO) test --doc 2>&1 || echo "documentation" >>"$$seen/failed"; } | tee -a "$$seen/output"
 	awk '/^test result:/ { passed += $$4; failed += $$6; skipped += $$8 }
 	    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$$seen/output"
-	[ ! -e "$$seen/failed" ]
+	[ ! -e "$$seen/failed" ] || { echo "failed:"; cat "$$seen/failed"; exit 1; }
 
 check: deps ## formatting, lints, documentation: all without a warning
 	@echo "check: formatting"

@@ -20,7 +20,22 @@ const CONF: &str = "SendBufferSize 16384
      MaxConnPerIP 60";
 
 /// What a process has open, by kind and number, and how many threads it has.
-fn belongings(process: Process) -> (BTreeMap<String, usize>, usize) {
+type Belongings = (BTreeMap<String, usize>, usize);
+
+/// Whether the same processes have nothing that they had not.
+fn is_no_more(after: &BTreeMap<i32, Belongings>, before: &BTreeMap<i32, Belongings>) -> bool {
+    let had = |pid: &i32, (open, threads): &Belongings| {
+        before.get(pid).is_some_and(|(had, had_threads)| {
+            threads <= had_threads
+                && open
+                    .iter()
+                    .all(|(kind, number)| had.get(kind).is_some_and(|had| number <= had))
+        })
+    };
+    after.iter().all(|(pid, belongings)| had(pid, belongings))
+}
+
+fn belongings(process: Process) -> Belongings {
     let mut open = BTreeMap::new();
     for file in process.open_files() {
         *open.entry(file).or_default() += 1;
@@ -144,7 +159,7 @@ fn cuts_leave_nothing_open_in_the_children(mpm: Mpm) {
         .big_file("hoge/big.bin", 20 << 20)
         .start();
     let client = httpd.client("127.0.0.2");
-    let all = || -> BTreeMap<i32, _> {
+    let all = || -> BTreeMap<i32, Belongings> {
         let children = httpd.children().into_iter();
         children.map(|child| (child.0, belongings(child))).collect()
     };
@@ -166,8 +181,9 @@ fn cuts_leave_nothing_open_in_the_children(mpm: Mpm) {
     let before = all();
     round(12);
     round(18);
+    // A connection of the first round may have been on its way out.
     wait_until(Duration::from_secs(10), || match all() {
-        after if after == before => Ok(()),
+        after if is_no_more(&after, &before) => Ok(()),
         after => Err(format!("before {before:#?}\nafter {after:#?}")),
     });
     let gauge = httpd.wait_for_quiet();
