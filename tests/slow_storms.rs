@@ -82,6 +82,7 @@ fn storms_of_kills_and_restarts_leave_nothing_behind(mpm: Mpm) {
         .expect_log("limitipconn(") // places given back, for one
         .expect_log("AH0") // what httpd says of children that were killed
         .expect_log("cgid:")
+        .expect_log("printf: I/O error") // a script whose child was killed while it wrote
         .conf(CONF)
         .big_file("hoge/big.bin", 20 << 20)
         .start();
