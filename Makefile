@@ -100,7 +100,7 @@ test: deps ## run every test
 	{ $(CARGO) test --doc 2>&1 || echo "documentation" >>"$$seen/failed"; } | tee -a "$$seen/output"
 	awk '/^test result:/ { passed += $$4; failed += $$6; skipped += $$8 }
 	    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$$seen/output"
-	[ ! -e "$$seen/failed" ] || { echo "failed:"; cat "$$seen/failed"; exit 1; }
+	[ ! -e "$$seen/failed" ] || { echo "failed:"; cat "$$seen/failed"; grep '^test .*FAILED$$' "$$seen/output" || true; exit 1; }
 
 check: deps ## formatting, lints, documentation: all without a warning
 	@echo "check: formatting"
