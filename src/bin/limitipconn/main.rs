@@ -1,0 +1,96 @@
+//! The command `limitipconn`: a table of subcommands, each in a file of its own, and what
+//! its exit codes mean.
+//!
+//! Errors are one sentence on stderr, `limitipconn: ...`.
+
+#![forbid(unsafe_code)]
+
+mod advise;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "limitipconn",
+    version,
+    about = "Looks at what mod_limitipconn limits, or should",
+    after_help = "Exit codes: 0 done; 1 not found, or something is wrong; 2 wrong usage, or it could not be done.",
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Advise(advise::Arguments),
+}
+
+/// How a subcommand ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// 0
+    Done,
+    /// 1: what was looked for is not there, or something is wrong.
+    Found,
+    /// 2: it could not be done, wholly or in part, and the user was told why.
+    Failed,
+}
+
+/// What a subcommand gives back: how it ended, or the sentence that says why it could not
+/// be done.
+pub type Answer = Result<Outcome, String>;
+
+fn main() -> ExitCode {
+    let answer = match Command::try_parse() {
+        Ok(command) => match command.what {
+            What::Advise(arguments) => advise::run(arguments),
+        },
+        Err(error) => not_run(error),
+    };
+    let outcome = answer.unwrap_or_else(|sentence| {
+        complain(&sentence);
+        Outcome::Failed
+    });
+    ExitCode::from(match outcome {
+        Outcome::Done => 0,
+        Outcome::Found => 1,
+        Outcome::Failed => 2,
+    })
+}
+
+/// Help and version, which clap has made, or the sentence that says what it did not understand.
+fn not_run(error: clap::Error) -> Answer {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let failed = error.use_stderr() || error.print().is_err();
+        if failed {
+            eprint!("{}", error.render());
+        }
+        return Ok(if failed {
+            Outcome::Failed
+        } else {
+            Outcome::Done
+        });
+    }
+    // "error: what is wrong", then tips, the usage and a pointer to --help.
+    let text = error.to_string();
+    let said: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let sentence = said.join("; ");
+    let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
+    Err(format!("{sentence}; --help says what works"))
+}
+
+/// Tells the user, in one sentence, what went wrong.
+pub fn complain(sentence: &str) {
+    eprintln!("limitipconn: {sentence}");
+}
