@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
     name = "limitipconn",
     version,
     about = "Looks at what mod_limitipconn limits, or should",
-    after_help = "Exit codes: 0 done; 1 not found, or something is wrong; 2 wrong usage, or it could not be done.",
+    after_help = "Exit codes: 0 done; 1 it could not be done, or not found; 2 wrong usage.",
     disable_help_subcommand = true,
     max_term_width = 100
 )]
@@ -38,8 +38,10 @@ pub enum Outcome {
     Done,
     /// 1: what was looked for is not there, or something is wrong.
     Found,
-    /// 2: it could not be done, wholly or in part, and the user was told why.
+    /// 1: it could not be done, wholly or in part, and the user was told why.
     Failed,
+    /// 2: the options or arguments make no sense, and the user was told why.
+    Misused,
 }
 
 /// What a subcommand gives back: how it ended, or the sentence that says why it could not
@@ -59,8 +61,8 @@ fn main() -> ExitCode {
     });
     ExitCode::from(match outcome {
         Outcome::Done => 0,
-        Outcome::Found => 1,
-        Outcome::Failed => 2,
+        Outcome::Found | Outcome::Failed => 1,
+        Outcome::Misused => 2,
     })
 }
 
@@ -72,7 +74,7 @@ fn not_run(error: clap::Error) -> Answer {
             eprint!("{}", error.render());
         }
         return Ok(if failed {
-            Outcome::Failed
+            Outcome::Misused
         } else {
             Outcome::Done
         });
@@ -87,7 +89,13 @@ fn not_run(error: clap::Error) -> Answer {
         .collect();
     let sentence = said.join("; ");
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
-    Err(format!("{sentence}; --help says what works"))
+    Ok(misused(&format!("{sentence}; --help says what works")))
+}
+
+/// Tells the user, in one sentence, which option or argument makes no sense.
+pub fn misused(sentence: &str) -> Outcome {
+    complain(sentence);
+    Outcome::Misused
 }
 
 /// Tells the user, in one sentence, what went wrong.
