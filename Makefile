@@ -18,6 +18,7 @@ GIVEN_APXS  := $(APXS)
 apxs         = $(or $(GIVEN_APXS),$(shell command -v apxs || command -v apxs2))
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
 MODULE      := $(TARGET_DIR)/release/libmod_limitipconn.so
+COMMAND     := $(TARGET_DIR)/release/limitipconn
 
 # What Debian and Ubuntu call the things that build, demo, test and bench need.
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
@@ -74,9 +75,9 @@ deps: ## install what is missing (Debian, Ubuntu); elsewhere say what is missing
 	    || fail "cargo is $$found, but Rust $$needed or newer is needed: update it (for example with rustup update)"
 	$(if $(filter deps,$(MAKECMDGOALS)),echo "make deps: everything needed is here")
 
-build: ## compile the module (release)
+build: ## compile the module and the command (release)
 	@$(CARGO) build --release
-	echo "built $(MODULE)"
+	echo "built $(MODULE) and $(COMMAND)"
 
 demo: deps ## show on a private Apache what the limits do (seconds, once compiled)
 	@$(CARGO) build --release --lib --example demo
@@ -123,6 +124,8 @@ bench: deps ## instructions per request under callgrind, then the counts' microb
 # built and builds only when there is nothing.
 libexecdir = $(shell "$(apxs)" -q LIBEXECDIR 2>/dev/null)
 sysconfdir = $(shell "$(apxs)" -q SYSCONFDIR 2>/dev/null)
+bindir     = $(shell "$(apxs)" -q exp_bindir 2>/dev/null)
+mandir     = $(shell "$(apxs)" -q exp_mandir 2>/dev/null)
 progname   = $(shell "$(apxs)" -q progname 2>/dev/null)
 available  = $(DESTDIR)$(sysconfdir)/mods-available
 
@@ -130,18 +133,20 @@ available  = $(DESTDIR)$(sysconfdir)/mods-available
 # package build may have to make, when only the headers are installed).
 debian = $(or $(wildcard $(sysconfdir)/mods-available),$(and $(wildcard /etc/debian_version),$(filter apache2,$(progname))))
 
-$(MODULE):
+$(MODULE) $(COMMAND) &:
 	@$(CARGO) build --release
 
 ifneq ($(filter build,$(MAKECMDGOALS)),)
 install: | build
 endif
 
-install: $(MODULE) ## install and, without DESTDIR, enable it on Debian; else apxs -i
+install: $(MODULE) $(COMMAND) ## install and, without DESTDIR, enable it on Debian; else apxs -i
 	@[ -n "$(libexecdir)" ] || { echo "make install: apxs not found: say APXS=/path/to/apxs" >&2; exit 1; }
 	so="$(libexecdir)/mod_limitipconn.so"
 	# Written beside and renamed: a running httpd has the old file mapped.
 	put() { $(INSTALL) -d "$$(dirname "$$3")"; $(INSTALL) -m "$$1" "$$2" "$$3.new"; mv -f "$$3.new" "$$3"; }
+	put 755 "$(COMMAND)" "$(DESTDIR)$(bindir)/limitipconn"
+	put 644 docs/limitipconn.1 "$(DESTDIR)$(mandir)/man1/limitipconn.1"
 	if [ -n "$(debian)" ]; then
 	    put 644 "$(MODULE)" "$(DESTDIR)$$so"
 	    put 644 conf/limitipconn.load "$(available)/limitipconn.load"
@@ -183,6 +188,7 @@ uninstall: ## take away what install put there (an edited limitipconn.conf stays
 	        echo "kept your own $(available)/limitipconn.conf"
 	    fi
 	fi
+	rm -f "$(DESTDIR)$(bindir)/limitipconn" "$(DESTDIR)$(mandir)/man1/limitipconn.1"
 	so="$(DESTDIR)$(libexecdir)/mod_limitipconn.so"
 	if [ -e "$$so" ]; then
 	    rm -f "$$so"
