@@ -24,7 +24,7 @@ COMMAND     := $(TARGET_DIR)/release/limitipconn
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
 # With APXS given, the httpd is the caller's own. curl and nghttp2-client speak
 # HTTP/2 over TLS in the tests.
-PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client slowhttptest valgrind \
+PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client slowhttptest valgrind mawk \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
 # How many test programs run at once, and which of them take longest.
@@ -115,8 +115,9 @@ check: deps ## formatting, lints, documentation: all without a warning
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps
 	echo "check: nothing to complain about"
 
-bench: deps ## instructions per request under callgrind, then the counts' microbenchmarks
+bench: deps ## instructions per request, microbenchmarks, and a log of 1 GB in turns with awk
 	@$(CARGO) bench --bench instructions
+	$(CARGO) bench --bench advise
 	$(CARGO) bench --bench counts -- --quiet --warm-up-time 1 --measurement-time 2
 
 # --- installing ------------------------------------------------------------
