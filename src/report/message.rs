@@ -61,7 +61,7 @@ pub enum Id {
     Cut = 501,
     /// Nearly all workers are busy ([`Alarm`](super::alarm::Alarm)).
     Alarm = 502,
-    /// One of those who hold them ([`Holder`](super::alarm::Holder)).
+    /// One of those who hold them ([`Holder`](super::holder::Holder)).
     AlarmHolder = 503,
     /// All is well ([`Heartbeat`](super::alarm::Heartbeat)).
     Heartbeat = 504,
