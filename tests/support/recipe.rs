@@ -90,7 +90,7 @@ Mutex file:${TMP}/run default
 PidFile ${TMP}/run/httpd.pid
 ErrorLog ${TMP}/error_log
 LogLevel warn
-Timeout 60
+Timeout 300
 KeepAliveTimeout 30
 MaxKeepAliveRequests 0
 DocumentRoot ${DOCROOT}
