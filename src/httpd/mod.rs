@@ -7,6 +7,7 @@ pub mod command;
 pub mod connection;
 pub mod expression;
 pub mod first_output;
+pub mod futex;
 pub mod http2;
 pub mod layout;
 pub mod log;

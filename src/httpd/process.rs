@@ -54,6 +54,19 @@ pub fn is_copy() -> bool {
     mark.is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
 }
 
+/// Whether this thread is in a handler of the signals by which httpd ends a child, on a
+/// thread that gets them: while a handler runs its own signal is blocked.
+pub fn is_in_handler() -> bool {
+    let mut blocked = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: changes nothing, and writes the set that is then read.
+    unsafe {
+        let failed =
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.as_mut_ptr()) != 0;
+        let is_blocked = |signal| libc::sigismember(blocked.as_ptr(), signal) == 1;
+        !failed && [libc::SIGTERM, libc::SIGHUP].into_iter().any(is_blocked)
+    }
+}
+
 /// Runs what starts a thread that shall get no signal.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();

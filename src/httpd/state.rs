@@ -61,6 +61,14 @@ pub fn most_workers() -> (u32, u32) {
     )
 }
 
+/// Whether the MPM gives a child threads.
+pub fn is_threaded() -> bool {
+    let mut answer = 0;
+    // SAFETY: writes one int; 0 where it does not know the question.
+    unsafe { sys::ap_mpm_query(sys::AP_MPMQ_IS_THREADED, &mut answer) };
+    answer != 0
+}
+
 fn ask_mpm(question: c_int) -> u32 {
     let mut answer = 0;
     // SAFETY: writes one int, and does so only when it knows the question.
