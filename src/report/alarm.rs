@@ -57,6 +57,9 @@ pub struct Started {
 /// A holder and its place in the list, from 1; its [`Display`] is the line of message 503.
 struct Place<'a>(usize, &'a Holder);
 
+/// So many workers of all are busy.
+struct Busy(u32, u32);
+
 /// So many of something.
 struct Number(u32, &'static str);
 
@@ -76,10 +79,9 @@ impl Display for Alarm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {} of {} are busy, at least {}%",
+            "{}: {}, at least {}%",
             Id::Alarm,
-            self.busy,
-            Number(self.workers, "worker"),
+            Busy(self.busy, self.workers),
             self.percent
         )?;
         match self.holders {
@@ -123,13 +125,13 @@ impl Display for Heartbeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {}, {} of {} are busy, {} of {} keys are in use",
+            "{}: {}, {}, {} of {} keys {} in use",
             Id::Heartbeat,
             Number(self.rules, "rule"),
-            self.busy,
-            Number(self.workers, "worker"),
+            Busy(self.busy, self.workers),
             self.keys,
             self.table,
+            are(self.keys),
         )
     }
 }
@@ -144,6 +146,19 @@ impl Display for Started {
             Number(self.rules, "rule"),
             self.table,
         )
+    }
+}
+
+/// What so many of something do.
+fn are(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+impl Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Busy(busy, all) = *self;
+        let verb = if all == 1 { "is" } else { are(busy.into()) };
+        write!(f, "{busy} of {} {verb} busy", Number(all, "worker"))
     }
 }
 
@@ -215,6 +230,19 @@ mod tests {
                 "limitipconn(503): 2. 2001:db8:: holds 1 worker, the oldest for 0 s",
             ]
         );
+    }
+
+    #[test]
+    fn numbers_agree_with_their_words() {
+        for (busy, all, said) in [
+            (1, 1, "1 of 1 worker is busy"),
+            (1, 4, "1 of 4 workers is busy"),
+            (0, 1, "0 of 1 worker is busy"),
+            (2, 4, "2 of 4 workers are busy"),
+            (0, 4, "0 of 4 workers are busy"),
+        ] {
+            assert_eq!(Busy(busy, all).to_string(), said);
+        }
     }
 
     #[test]

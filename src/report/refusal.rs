@@ -73,7 +73,7 @@ pub(super) struct Uri<'a>(pub &'a [u8]);
 /// The end of a line where others before it were left out.
 pub(super) struct MoreLeftOut(pub u64);
 
-/// So many refusals had no line and were told by none; its [`Display`] is the line of
+/// So many refusals and cuts had no line and were told by none; its [`Display`] is the line of
 /// message 102.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftOut(pub u64);
@@ -151,7 +151,7 @@ impl Display for LeftOut {
         let LeftOut(number) = self;
         write!(
             f,
-            "{}: {number} refusals were left out of the log",
+            "{}: {number} refusals and cuts were left out of the log",
             Id::LeftOut
         )
     }
@@ -258,7 +258,7 @@ mod tests {
         );
         assert_eq!(
             LeftOut(17).to_string(),
-            "limitipconn(102): 17 refusals were left out of the log"
+            "limitipconn(102): 17 refusals and cuts were left out of the log"
         );
     }
 
