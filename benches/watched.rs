@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mod_limitipconn::limit::slow::MinRate;
-use mod_limitipconn::store::{Bounds, Watched};
+use mod_limitipconn::store::{Begun, Bounds, Kind, Watched};
 
 fn register(criterion: &mut Criterion) {
     // As many as a child of event with 64 threads has room for.
@@ -21,25 +21,25 @@ fn register(criterion: &mut Criterion) {
         max_time: None,
         is_dry_run: false,
     };
+    let begun = Begun {
+        fd: 7,
+        seat: Some((3, 1)),
+        kind: Kind::Response,
+        now: 11,
+    };
     let mut group = criterion.benchmark_group("watched");
     group.bench_function("a response begins, is bounded and ends", |bencher| {
         bencher.iter(|| {
-            let index = watched
-                .begin(black_box(7), Some(3), false, 11)
-                .expect("room for one");
+            let index = watched.begin(black_box(begun)).expect("room for one");
             watched.bound(index, black_box(&bounds));
             watched.end(index);
         });
     });
     // Most entries in use: the search for a free one is the longest.
-    let _others: Vec<_> = (0..64 * 16)
-        .map(|_| watched.begin(7, None, true, 11))
-        .collect();
+    let _others: Vec<_> = (0..64 * 16).map(|_| watched.begin(begun)).collect();
     group.bench_function("the same beside a thousand others", |bencher| {
         bencher.iter(|| {
-            let index = watched
-                .begin(black_box(7), Some(3), false, 11)
-                .expect("room for one more");
+            let index = watched.begin(black_box(begun)).expect("room for one more");
             watched.bound(index, black_box(&bounds));
             watched.end(index);
         });

@@ -113,6 +113,10 @@ fn lines_for_programs_are_a_name_and_a_number(mpm: Mpm) {
             "IPLimitPlacesHeld: 3",
             "IPLimitEvictions: 0",
             "IPLimitUntracked: 0",
+            "IPLimitCutTooSlow: 0",
+            "IPLimitCutTooLong: 0",
+            "IPLimitUnwatched: 0",
+            "IPLimitCutsPutOff: 0",
             "IPLimitFaults: 0",
             "IPLimitTop1: 2 127.0.0.2 - MaxConnPerIP@/hoge",
             "IPLimitTop2: 1 127.0.0.3 - MaxConnPerIP@/hoge",
@@ -129,7 +133,7 @@ fn lines_for_programs_are_a_name_and_a_number(mpm: Mpm) {
     // A program that takes what follows the first colon for a number finds one, or none.
     let numbers = ours.iter().filter_map(|line| line.split_once(": "));
     let numbers = numbers.filter(|(_, number)| number.parse::<u64>().is_ok());
-    assert_eq!(numbers.count(), 12, "{text}");
+    assert_eq!(numbers.count(), 16, "{text}");
 }
 
 /// What an administrator writes is text, in HTML too.

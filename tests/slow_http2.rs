@@ -1,5 +1,5 @@
 //! Slow readers over HTTP/2: a stream that drips is reset, a connection that stands still is
-//! cut, and nobody else notices that streams are measured.
+//! cut, and nobody else notices that streams are measured. tests/slow_streams.rs has more.
 
 mod support;
 
@@ -10,7 +10,6 @@ use support::{H2, Httpd, Mpm, Program, Setup, Stream, at_once, on_threaded_mpms}
 on_threaded_mpms!(
     connection_of_which_no_stream_moves_is_cut,
     stream_that_drips_is_reset_and_its_siblings_go_on,
-    stream_that_stands_still_among_others_is_left_to_mod_http2,
     honest_streams_are_not_cut,
     nothing_is_cut_in_a_dry_run_or_below_the_mark,
     bodies_are_what_they_were,
@@ -114,26 +113,6 @@ fn stream_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
         (gauge.number("cut_too_slow"), gauge.number("faults")),
         (1, 0)
     );
-}
-
-fn stream_that_stands_still_among_others_is_left_to_mod_http2(mpm: Mpm) {
-    let httpd = over_http2(mpm)
-        .expect_log("limitipconn(501): ")
-        .conf("H2StreamTimeout 12\nIPLimitMinRate 10000 after=1s window=2s")
-        .start();
-    let h2 = httpd.client("127.0.0.2").h2();
-    let (stalled, mut active) = (open(&h2, "/hoge/big.bin"), open(&h2, "/hoge/big.bin"));
-    read_at(&mut active, 1 << 20, Duration::from_secs(8));
-    assert_eq!(httpd.gauge().number("cut_too_slow"), 0);
-    read_at(&mut active, 1 << 20, Duration::from_secs(6));
-    assert!(
-        stalled.try_finish().is_err(),
-        "H2StreamTimeout has ended it"
-    );
-    assert_eq!(active.try_finish().map(|end| end.status), Ok(200));
-    assert_eq!(h2.status("/hoge/small.txt"), 200);
-    drop(h2);
-    assert_eq!(httpd.wait_for_quiet().number("faults"), 0);
 }
 
 fn honest_streams_are_not_cut(mpm: Mpm) {

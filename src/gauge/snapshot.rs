@@ -67,6 +67,8 @@ pub fn snapshot(scene: &Scene<'_>) -> Snapshot {
         audit_mismatches: reading.audit_mismatches,
         cut_too_slow: reading.cut_too_slow,
         cut_too_long: reading.cut_too_long,
+        unwatched: reading.unwatched,
+        cuts_put_off: reading.cuts_put_off,
         faults: reading.faults,
         reaped: Reaped {
             pending: reading.reaped.pending,

@@ -1,5 +1,5 @@
-//! Hands the body of a stream of HTTP/2 on in small pieces, and lets somebody measure how
-//! long each takes: nobody outside can tell how fast a client takes one of many streams.
+//! Hands the body of a stream of HTTP/2 on in small pieces, each when somebody lets it go:
+//! nobody outside can tell how fast a client takes one of many streams, nor end one.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -16,15 +16,26 @@ pub trait Meter {
     /// The filter's name.
     const NAME: &'static CStr;
 
-    /// A piece is handed on.
-    fn begins(&self);
+    /// A piece of so many bytes is there: waits until it may go. False: the stream is to be
+    /// ended. httpd may give it up meanwhile.
+    fn waits(&self, bytes: usize, is_given_up: impl Fn() -> bool) -> bool;
 
-    /// So many bytes were taken, the last of the body or not. False: the stream is to be
-    /// ended.
-    fn passed(&self, bytes: usize, is_last: bool) -> bool;
+    /// It was handed on. False: the stream is to be ended.
+    fn passed(&self, piece: Piece) -> bool;
 
     /// Hears of a panic in one of these.
     fn on_fault(text: &str);
+}
+
+/// A piece that was handed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Bytes of the body.
+    pub bytes: usize,
+    /// Whether it is the last.
+    pub is_last: bool,
+    /// Whether somebody took it.
+    pub is_taken: bool,
 }
 
 /// Makes the filter known to httpd.
@@ -75,9 +86,19 @@ unsafe extern "C" fn thunk<M: Meter>(
         loop {
             let mut is_last = 0;
             let bytes = sys::limitipconn_brigade_move(brigade, *piece, PIECE, &mut is_last);
-            guard((), M::on_fault, || who.begins());
-            let status = sys::ap_pass_brigade((*filter).next, *piece);
-            let goes_on = guard(true, M::on_fault, || who.passed(bytes, is_last != 0));
+            // Written by the thread of the connection at any time: hence volatile.
+            let is_given_up = || ptr::read_volatile(&raw const (*(*filter).c).aborted) != 0;
+            let mut status = 0;
+            let mut goes_on = guard(true, M::on_fault, || who.waits(bytes, is_given_up));
+            if goes_on {
+                status = sys::ap_pass_brigade((*filter).next, *piece);
+                let piece = Piece {
+                    bytes,
+                    is_last: is_last != 0,
+                    is_taken: status == 0,
+                };
+                goes_on = guard(true, M::on_fault, || who.passed(piece));
+            }
             sys::apr_brigade_cleanup(piece.cast());
             if status != 0 {
                 return status;

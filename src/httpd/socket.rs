@@ -51,37 +51,76 @@ pub fn look(fd: i32) -> Option<Look> {
     })
 }
 
-/// Ends the connection of this cookie at once: who works on it finds it closed, and what
-/// the kernel still has for the other side is thrown away. False where the descriptor is
-/// another's by now, or `is_meant` says no.
-pub fn cut(fd: i32, whose: u64, is_meant: impl FnOnce() -> bool) -> bool {
-    // A copy of our own, so that the number cannot become another's between the look and
-    // the deed; for an instant only, or closing the other would not tell the client.
-    // SAFETY: takes a number and gives another, or fails.
-    let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
-    if own < 0 {
-        return false;
-    }
-    let is_it = cookie(own) == Some(whose) && is_meant();
-    let at_once = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    // SAFETY: our own descriptor, closed once; the option is as long as said.
-    unsafe {
-        if is_it {
-            libc::setsockopt(
-                own,
-                libc::SOL_SOCKET,
-                libc::SO_LINGER,
-                (&raw const at_once).cast(),
-                size_of_val(&at_once) as libc::socklen_t,
-            );
-            libc::shutdown(own, libc::SHUT_RDWR);
+/// What became of an attempt to cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// The connection has ended.
+    Done,
+    /// The descriptor is another's by now, or it was not meant.
+    NotIt,
+    /// No descriptor was free.
+    NoDescriptor,
+}
+
+/// What it takes to cut: two descriptors that are kept, so that there is one when httpd has
+/// used up all others.
+pub struct Knife {
+    blank: i32,
+    own: i32,
+}
+
+impl Knife {
+    /// Takes the two, if there are some.
+    pub fn new() -> Knife {
+        // SAFETY: a constant text; each number is ours, or below 0.
+        unsafe {
+            let blank = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            let own = libc::fcntl(blank, libc::F_DUPFD_CLOEXEC, 0);
+            Knife { blank, own }
         }
-        libc::close(own);
     }
-    is_it
+
+    /// Ends the connection of this cookie at once: who works on it finds it closed, and what
+    /// the kernel still has for the other side is thrown away. Not where `is_meant` says no.
+    pub fn cut(&mut self, fd: i32, whose: u64, is_meant: impl FnOnce() -> bool) -> Cut {
+        if self.own < 0 {
+            // SAFETY: closes a number that is ours, or none.
+            unsafe { libc::close(self.blank) };
+            *self = Knife::new();
+        }
+        if self.own < 0 {
+            return Cut::NoDescriptor;
+        }
+        // A copy of our own, so that the number cannot become another's between the look and
+        // the deed; for an instant only, or closing the other would not tell the client.
+        // SAFETY: makes our own number mean the same as the other, or fails.
+        if unsafe { libc::dup3(fd, self.own, libc::O_CLOEXEC) } < 0 {
+            return Cut::NotIt;
+        }
+        let is_it = cookie(self.own) == Some(whose) && is_meant();
+        let at_once = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        // SAFETY: our own descriptors; the option is as long as said.
+        unsafe {
+            if is_it {
+                libc::setsockopt(
+                    self.own,
+                    libc::SOL_SOCKET,
+                    libc::SO_LINGER,
+                    (&raw const at_once).cast(),
+                    size_of_val(&at_once) as libc::socklen_t,
+                );
+                libc::shutdown(self.own, libc::SHUT_RDWR);
+            }
+            if libc::dup3(self.blank, self.own, libc::O_CLOEXEC) < 0 {
+                libc::close(self.own);
+                self.own = -1;
+            }
+        }
+        if is_it { Cut::Done } else { Cut::NotIt }
+    }
 }
 
 #[cfg(test)]
@@ -123,8 +162,10 @@ mod tests {
     fn a_cut_ends_a_blocked_write_and_nobody_else() {
         let ((mut server, _client), (other, _other_client)) = (pair(), pair());
         let (fd, whose) = (server.as_raw_fd(), look(server.as_raw_fd()).unwrap().cookie);
-        assert!(!cut(other.as_raw_fd(), whose, || true));
-        assert!(!cut(fd, whose, || false));
+        let mut knife = Knife::new();
+        assert_eq!(knife.cut(other.as_raw_fd(), whose, || true), Cut::NotIt);
+        assert_eq!(knife.cut(fd, whose, || false), Cut::NotIt);
+        assert_eq!(knife.cut(-1, whose, || true), Cut::NotIt);
         let writer = std::thread::spawn(move || {
             loop {
                 if let Err(error) = server.write_all(&[0; 65536]) {
@@ -132,9 +173,51 @@ mod tests {
                 }
             }
         });
-        assert!(cut(fd, whose, || true));
+        assert_eq!(knife.cut(fd, whose, || true), Cut::Done);
         assert_eq!(writer.join().unwrap(), std::io::ErrorKind::BrokenPipe);
         assert!(look(other.as_raw_fd()).is_some());
         assert_eq!(look(-1), None);
+    }
+
+    /// Leaves this process, which is a copy made for this, no free descriptor.
+    fn use_up_all(most: i32) {
+        let limit = libc::rlimit {
+            rlim_cur: most as libc::rlim_t,
+            rlim_max: most as libc::rlim_t,
+        };
+        // SAFETY: lowers a limit, and opens a file until that fails.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+            while libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY) >= 0 {}
+        }
+    }
+
+    /// What becomes of a cut in a process that has no free descriptor.
+    fn without_descriptors(knife: impl FnOnce() -> Knife) -> i32 {
+        let (server, _client) = pair();
+        let (fd, whose) = (server.as_raw_fd(), look(server.as_raw_fd()).unwrap().cookie);
+        // SAFETY: the copy only makes system calls, and ends without a word.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut knife = knife();
+                use_up_all(knife.own.max(fd) + 1);
+                libc::_exit(match knife.cut(fd, whose, || true) {
+                    Cut::Done => 1,
+                    Cut::NotIt => 2,
+                    Cut::NoDescriptor => 3,
+                });
+            }
+            let mut status = 0;
+            libc::waitpid(child, &mut status, 0);
+            libc::WEXITSTATUS(status)
+        }
+    }
+
+    #[test]
+    fn a_cut_needs_no_descriptor_that_is_free() {
+        assert_eq!(without_descriptors(Knife::new), 1);
+        let none = || Knife { blank: -1, own: -1 };
+        assert_eq!(without_descriptors(none), 3);
     }
 }

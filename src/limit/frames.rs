@@ -1,5 +1,5 @@
 //! The frames that an HTTP/2 connection sends (RFC 9113, section 4.1): when the last
-//! byte of which stream went out. Only headers of frames are looked at.
+//! byte of which stream went out, and how much of what. Only headers are looked at.
 
 /// Length, type, flags and stream of a frame, in bytes.
 const HEADER: usize = 9;
@@ -7,6 +7,17 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const END_STREAM: u8 = 1;
+
+/// What there is to tell of the frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// So many bytes of a body go out on this stream.
+    Data(u32, u32),
+    /// A frame of so many bytes goes out that is of no body.
+    Other(u32),
+    /// The last byte of this stream has gone out.
+    End(u32),
+}
 
 /// A place in the output of a connection; by default its beginning.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,13 +52,14 @@ impl Frames {
         }
     }
 
-    /// Reads what goes out next, and tells each stream that has ended with it.
-    pub fn read(&mut self, mut bytes: &[u8], mut ended: impl FnMut(u32)) {
+    /// Reads what goes out next, and tells of each frame that begins and each stream that
+    /// has ended with it.
+    pub fn read(&mut self, mut bytes: &[u8], mut see: impl FnMut(Seen)) {
         while !bytes.is_empty() {
             if self.payload > 0 {
                 let (payload, rest) = bytes.split_at(self.payload().min(bytes.len()));
                 if let Some(stream) = self.skip(payload.len()) {
-                    ended(stream);
+                    see(Seen::End(stream));
                 }
                 bytes = rest;
                 continue;
@@ -59,17 +71,22 @@ impl Frames {
             bytes = rest;
             if usize::from(self.have) == HEADER {
                 self.have = 0;
-                self.begin_frame();
+                let stream = self.begin_frame();
+                match self.header[3] {
+                    DATA => see(Seen::Data(stream, self.payload)),
+                    _ => see(Seen::Other(HEADER as u32 + self.payload)),
+                }
                 if self.payload == 0
                     && let Some(stream) = self.skip(0)
                 {
-                    ended(stream);
+                    see(Seen::End(stream));
                 }
             }
         }
     }
 
-    fn begin_frame(&mut self) {
+    /// Begins with the frame of this header; its stream.
+    fn begin_frame(&mut self) -> u32 {
         let [a, b, c, kind, flags, d, e, f, g] = self.header;
         self.payload = u32::from_be_bytes([0, a, b, c]);
         let stream = u32::from_be_bytes([d & 0x7f, e, f, g]);
@@ -77,6 +94,7 @@ impl Frames {
             DATA | HEADERS if flags & END_STREAM != 0 => stream,
             _ => 0,
         };
+        stream
     }
 }
 
@@ -94,21 +112,52 @@ mod tests {
         bytes
     }
 
+    fn ends(ended: &mut Vec<u32>) -> impl FnMut(Seen) {
+        |seen| {
+            if let Seen::End(stream) = seen {
+                ended.push(stream);
+            }
+        }
+    }
+
     #[test]
     fn a_stream_ends_with_the_last_byte_of_its_last_frame() {
         let mut frames = Frames::default();
         let mut ended = Vec::new();
         let data = frame(DATA, END_STREAM, 5, 100);
         let (most, last) = data.split_at(data.len() - 1);
-        frames.read(most, |stream| ended.push(stream));
+        frames.read(most, ends(&mut ended));
         assert_eq!((ended.as_slice(), frames.payload()), (&[][..], 1));
-        frames.read(last, |stream| ended.push(stream));
+        frames.read(last, ends(&mut ended));
         assert_eq!(ended, [5]);
         // Without a payload, and by its headers alone.
-        frames.read(&frame(DATA, END_STREAM, 7, 0), |stream| ended.push(stream));
-        frames.read(&frame(HEADERS, 0x25, 9, 30), |stream| ended.push(stream));
-        frames.read(&frame(HEADERS, 0x24, 11, 30), |stream| ended.push(stream));
+        frames.read(&frame(DATA, END_STREAM, 7, 0), ends(&mut ended));
+        frames.read(&frame(HEADERS, 0x25, 9, 30), ends(&mut ended));
+        frames.read(&frame(HEADERS, 0x24, 11, 30), ends(&mut ended));
         assert_eq!(ended, [5, 7, 9]);
+    }
+
+    #[test]
+    fn bodies_are_told_from_all_else() {
+        const PING: u8 = 6;
+        let mut seen = Vec::new();
+        let bytes = [
+            frame(SETTINGS, 0, 0, 12),
+            frame(HEADERS, 4, 3, 40),
+            frame(DATA, 0, 3, 1000),
+            frame(PING, 1, 0, 8),
+            frame(DATA, END_STREAM, 3, 0),
+        ];
+        Frames::default().read(&bytes.concat(), |what| seen.push(what));
+        let expected = [
+            Seen::Other(21),
+            Seen::Other(49),
+            Seen::Data(3, 1000),
+            Seen::Other(17),
+            Seen::Data(3, 0),
+            Seen::End(3),
+        ];
+        assert_eq!(seen, expected);
     }
 
     #[test]
@@ -142,7 +191,7 @@ mod tests {
                 if reader.payload() >= piece.len() {
                     ended.extend(reader.skip(piece.len()));
                 } else {
-                    reader.read(piece, |stream| ended.push(stream));
+                    reader.read(piece, ends(&mut ended));
                 }
                 rest = more;
             }

@@ -92,6 +92,17 @@ impl MinRate {
     pub fn is_missed(&self, taken: Taken) -> bool {
         u128::from(taken.bytes) * SECOND < u128::from(self.bytes) * u128::from(taken.time)
     }
+
+    /// What holds for two responses together: the lower minimum over the longer time, and
+    /// where either needs pressure, the higher mark.
+    pub fn with(self, other: MinRate) -> MinRate {
+        MinRate {
+            bytes: self.bytes.min(other.bytes),
+            after: self.after.max(other.after),
+            window: self.window.max(other.window),
+            busy: self.busy.max(other.busy),
+        }
+    }
 }
 
 impl Sample {

@@ -69,9 +69,10 @@ fn seat(running: Running, request: Request<'_>) {
     }
     // An internal redirect is the same request still.
     if request == request.initial()
-        && let Some(slot) = visitor.slot()
+        && let Some((slot, owner)) = visitor.seat()
     {
-        running.child.desks.begin(slot, request.started_micros());
+        let since = request.started_micros();
+        running.child.desks.begin(slot, owner, since);
     }
     let may_differ = running.runtime.who == Who::Client
         && (request.client_other_than_peer().is_some()
@@ -233,12 +234,12 @@ pub fn before_upgrade(request: Request<'_>) {
 /// log_transaction: charges that wait for the status of an answer which never began.
 ///
 /// httpd also does this when a pool is cleared, under prefork perhaps in its signal handler:
-/// a new key may then find the insert lock held by the code that was interrupted, waits for
-/// its patience, and goes uncharged.
+/// then nothing is charged.
 pub fn at_the_end(running: Running, request: Request<'_>) {
     slow::tell(running, request);
     if let Some(trip) = request.initial().state(MODULE)
         && trip.charges.awaits_status()
+        && !running.child.is_interrupted()
     {
         let status = u16::try_from(request.last().status()).unwrap_or(0);
         trip.charges.has_status(running, trip.started, status);

@@ -356,10 +356,9 @@ impl<'r> Asking<'r> {
 
     #[inline]
     fn pass(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
-        self.answer
-            .trip
-            .describe(self.answer.request, Some(ask.rule));
-        self.answer.trip.note(ask.rule.id.get(), true);
+        let Answer { request, trip, .. } = self.answer;
+        trip.describe(request, Some(ask.rule));
+        trip.note(ask.rule.id.get(), true);
         self.answer.running.count(ask.rule, Fate::Passed);
         self.redefine(ask.rule, meaning);
         self.answer.passed(|| {
@@ -371,10 +370,10 @@ impl<'r> Asking<'r> {
 
     fn refuse(&self, ask: Ask<'r>, found: Found<'r>) -> c_int {
         let verdict = answer::verdict(&self.answer.settings.merged());
+        let Answer { request, trip, .. } = self.answer;
+        trip.describe(request, Some(ask.rule));
         // A dry run goes on, and asks each rule once all the same.
-        self.answer
-            .trip
-            .note(ask.rule.id.get(), verdict == Verdict::RefusedDryRun);
+        trip.note(ask.rule.id.get(), verdict == Verdict::RefusedDryRun);
         self.answer.running.count_refusal(ask.rule, verdict);
         if let What::Places { meaning, .. } = ask.what {
             self.redefine(ask.rule, meaning);

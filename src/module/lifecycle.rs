@@ -13,7 +13,7 @@ use super::running::{
     SERVER_RULE, WATCH, WIDE, flag,
 };
 use super::zones::Zone;
-use super::{MODULE, alarm, checks, dump, memory, records, watch};
+use super::{MODULE, alarm, checks, dump, memory, records, shortage, watch};
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
@@ -136,7 +136,7 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     for warning in checks::warnings(inventory, main) {
         log::server(MODULE, LogLevel::WARNING, main, &warning);
     }
-    if inventory.rules().next().is_none() {
+    if inventory.rules().next().is_none() && !inventory.watches() {
         let text = format!(
             "{}: no limits configured: no rule in the server's files (.htaccess may have some)",
             Id::NoRule
@@ -238,6 +238,7 @@ pub fn child_init() {
                 serial: AtomicU32::new(1),
                 http2: Http2::find(),
                 max_workers: state::max_request_workers(),
+                is_threaded: state::is_threaded(),
                 looked_at: AtomicU32::new(0),
             }
             .rise();
@@ -290,6 +291,7 @@ pub fn monitor() {
         runtime.log(LogLevel::ERROR, &text);
     }
     report_untracked(runtime);
+    shortage::look(runtime);
     alarm::look(runtime);
     // While refusals go on their own lines tell; this is for the last of them.
     let left_out = runtime.segment.flood().take_left_out();

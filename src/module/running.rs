@@ -13,6 +13,7 @@ use super::zones::Zone;
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::OnClear;
+use crate::httpd::process;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::server::Server;
 use crate::httpd::state;
@@ -102,6 +103,9 @@ pub struct Child {
     pub http2: Option<Http2>,
     /// MaxRequestWorkers.
     pub max_workers: u32,
+    /// Whether the MPM gives a child threads. Where not, its signal handler is run by the
+    /// thread that serves requests.
+    pub is_threaded: bool,
     /// How many requests were looked at for a proxy's address.
     pub looked_at: AtomicU32,
 }
@@ -150,6 +154,12 @@ impl Child {
     /// Makes this the child's part. A second child_init in one process changes nothing.
     pub fn rise(self) {
         let _ = CHILD.set(Box::new(self));
+    }
+
+    /// Whether this is prefork's signal handler, which ends the process and clears all pools
+    /// amid whatever was going on: nothing may be allocated or written.
+    pub fn is_interrupted(&self) -> bool {
+        !self.is_threaded && process::is_in_handler()
     }
 
     /// A name for a connection that no other connection of this server ever had,

@@ -1,5 +1,5 @@
 //! Slow clients, seen by the worker: a response is put under the watch when it begins, and
-//! what the watch has found is told when it ends.
+//! what the watch has found is told when it ends, unless that is in prefork's signal handler.
 
 use super::answer;
 use super::exempt::Spared;
@@ -13,11 +13,10 @@ use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::settings::{Settings, Within};
 use crate::report::cut::{Cut, Why};
-use crate::store::Counter;
-use crate::store::{Bounds, Found};
+use crate::store::{Begun, Bounds, Counter, Findings, Found, Kind};
 
 /// A response begins, or has come to another place: watches it as that place says.
-pub fn watch(running: Running, request: Request<'_>) {
+pub fn watch<'r>(running: Running, request: Request<'r>) {
     if !running.watches() || request.is_sub() || request.is_dummy() {
         return;
     }
@@ -47,9 +46,38 @@ pub fn tell(running: Running, request: Request<'_>) {
     let Some(trip) = request.initial().state(MODULE) else {
         return;
     };
-    let Some(found) = trip.close_watch() else {
+    let findings = trip.close_watch();
+    let would = findings
+        .marks
+        .into_iter()
+        .flatten()
+        .map(|found| (found, true));
+    match findings.cut {
+        Some(found) => tell_one(running, request, trip, found, false),
+        None => would.for_each(|(found, is_dry)| tell_one(running, request, trip, found, is_dry)),
+    }
+}
+
+fn tell_one(
+    running: Running,
+    request: Request<'_>,
+    trip: &Trip<'_>,
+    found: Found,
+    is_dry_run: bool,
+) {
+    let segment = &running.runtime.segment;
+    segment.add(
+        match found {
+            Found::TooSlow(_) => Counter::CutTooSlow,
+            Found::TooLong(_) => Counter::CutTooLong,
+        },
+        1,
+    );
+    if running.child.is_interrupted() {
+        // Nothing may be written here, nor any key be charged that is not known.
+        segment.flood().leave_out();
         return;
-    };
+    }
     let last = request.last();
     let Some(site) = last.server().config(MODULE) else {
         return;
@@ -61,28 +89,20 @@ pub fn tell(running: Running, request: Request<'_>) {
     };
     let settings_all = settings.merged();
     // A dry run has cut nothing.
-    if !settings_all.is_dry_run() {
+    if !is_dry_run {
         trip.charges.was_slow(running, trip.started);
     }
-    running.runtime.segment.add(
-        match found {
-            Found::TooSlow(_) => Counter::CutTooSlow,
-            Found::TooLong(_) => Counter::CutTooLong,
-        },
-        1,
-    );
     let level = LogLevel::numbered(settings_all.log_level().0);
     if !log::shows(MODULE, level, request) {
         return;
     }
-    let flood = running.runtime.segment.flood();
-    let Some(left_out) = flood.tell_any(state::seconds_up()) else {
+    let Some(left_out) = segment.flood().tell_any(state::seconds_up()) else {
         return;
     };
     let path = answer::path_of(request.initial());
     let cut = Cut {
         client: trip.client.address,
-        dry_run: settings_all.is_dry_run(),
+        dry_run: is_dry_run,
         why: match found {
             Found::TooSlow(taken) => Why::TooSlow {
                 taken,
@@ -96,27 +116,32 @@ pub fn tell(running: Running, request: Request<'_>) {
     log::request(MODULE, level, request, &cut.to_string());
 }
 
-impl Trip<'_> {
+impl<'r> Trip<'r> {
     /// Lets the response be watched for a slow client.
-    pub fn watch(&self, request: Request<'_>, bounds: &Bounds) {
+    pub fn watch(&self, request: Request<'r>, bounds: &Bounds) {
         let watched = &self.running.child.watched;
-        let is_stream = self.stream != 0;
-        let is_idle = bounds.min_rate.is_none() && bounds.max_time.is_none();
-        // The other streams of a connection matter even where they are not bounded.
-        if self.watched.get().is_none() && (is_stream || !is_idle) {
-            let connection = request.connection();
-            let socket = connection.master().unwrap_or(connection).descriptor();
-            let slot = self.visitor.and_then(Visitor::slot);
-            let now = self.running.nanos();
-            let begun = socket.and_then(|fd| watched.begin(fd, slot, is_stream, now));
-            {
-                // The carrier's thread looks at it when the stream's last byte goes out.
-                let _guard = self.carrier.map(|carrier| carrier.streams.lock());
-                self.watched.set(begun);
+        match (self.stream, self.carrier, self.meter.get()) {
+            (0, ..) => {}
+            (_, _, Some(meter)) => return meter.bound(bounds),
+            (_, Some(carrier), None) if !bounds.is_idle() => {
+                return StreamMeter::put_on(request, self, carrier, bounds);
             }
+            _ => return,
+        }
+        if self.watched.get().is_none() && !bounds.is_idle() {
             self.describe(request, None);
-            if let (true, Some(index)) = (is_stream, begun) {
-                StreamMeter::put_on(request, self.running, index);
+            let begun = request.connection().descriptor().and_then(|fd| {
+                watched.begin(Begun {
+                    fd,
+                    seat: self.visitor.and_then(Visitor::seat),
+                    kind: Kind::Response,
+                    now: self.running.nanos(),
+                })
+            });
+            self.watched.set(begun);
+            // It is asked for again at the end of fixups, and told but once.
+            if begun.is_none() && !self.is_unwatched.replace(true) {
+                self.running.runtime.segment.add(Counter::Unwatched, 1);
             }
         }
         if let Some(index) = self.watched.get() {
@@ -125,14 +150,25 @@ impl Trip<'_> {
     }
 
     /// What the watch has found; from now on it finds nothing more.
-    pub fn close_watch(&self) -> Option<Found> {
-        self.running.child.watched.close(self.watched.get()?)
+    pub fn close_watch(&self) -> Findings {
+        let watched = &self.running.child.watched;
+        if let Some(index) = self.watched.get() {
+            return watched.close(index);
+        }
+        let Some(carrier) = self.carrier else {
+            return Findings::default();
+        };
+        let guard = carrier.streams.lock();
+        match (guard, self.meter.get()) {
+            (Some(guard), Some(meter)) => carrier.streams.findings(&guard, self.running, meter),
+            _ => Findings::default(),
+        }
     }
 
     /// Another worker carries the request now, or none does.
-    pub fn moves(&self, slot: Option<u32>) {
+    pub fn moves(&self, seat: Option<(u32, u64)>) {
         if let Some(index) = self.watched.get() {
-            self.running.child.watched.moves(index, slot);
+            self.running.child.watched.moves(index, seat);
         }
     }
 
@@ -142,8 +178,8 @@ impl Trip<'_> {
             return;
         };
         self.running.child.watched.end(index);
-        if let Some(slot) = self.visitor.and_then(Visitor::slot) {
-            self.running.child.desks.mark_slow(slot, None);
+        if let Some(seat) = self.visitor.and_then(Visitor::seat) {
+            self.running.child.desks.mark_slow(seat, None);
         }
     }
 }

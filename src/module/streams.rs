@@ -8,15 +8,17 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-use super::running;
+use super::running::{self, Running};
 use super::trip::Trip;
 use super::visitor::Visitor;
 use crate::httpd::connection::Connection;
 use crate::httpd::output::{self, Watch};
-use crate::limit::frames::Frames;
+use crate::limit::frames::{Frames, Seen};
+use crate::limit::slow::MinRate;
+use crate::store::WatchedIndex;
 
 /// Streams that can end with one write and are not yet given back.
 const AT_ONCE: usize = 32;
@@ -25,8 +27,23 @@ const AT_ONCE: usize = 32;
 pub struct Streams {
     /// The thread that looks at them; 0 for none.
     looking: AtomicUsize,
-    /// The requests that are under way, each linked to the next; under the lock.
+    /// How many of them are watched for a slow client.
+    pub(super) metered: AtomicU32,
+    /// Whether all that goes out on the connection is seen.
+    is_seen: AtomicBool,
+    // What follows is under the lock.
+    /// The requests that are under way, each linked to the next.
     first: Cell<*const Trip<'static>>,
+    /// How many of them have not gone out whole, and of these how many wait for the client.
+    pub(super) live: Cell<u32>,
+    pub(super) waiting: Cell<u32>,
+    /// How many have an entry of their own in the watch.
+    pub(super) entries: Cell<u32>,
+    /// How many of those that have not gone out may be cut, and what holds for these together.
+    pub(super) bound: Cell<u32>,
+    pub(super) min_rate: Cell<Option<MinRate>>,
+    /// The entry of the connection.
+    pub(super) entry: Cell<Option<WatchedIndex>>,
     // What follows belongs to the thread that carries the connection.
     /// Where the output is; None before its first byte.
     frames: Cell<Option<Frames>>,
@@ -52,7 +69,15 @@ impl Streams {
     pub fn new() -> Streams {
         Streams {
             looking: AtomicUsize::new(0),
+            metered: AtomicU32::new(0),
+            is_seen: AtomicBool::new(false),
             first: Cell::new(ptr::null()),
+            live: Cell::new(0),
+            waiting: Cell::new(0),
+            entries: Cell::new(0),
+            bound: Cell::new(0),
+            min_rate: Cell::new(None),
+            entry: Cell::new(None),
             frames: Cell::new(None),
             is_other: Cell::new(false),
             ended: [const { Cell::new(0) }; AT_ONCE],
@@ -79,15 +104,17 @@ impl Streams {
 
     /// A request begins on a stream, on the stream's thread.
     pub fn add(&self, trip: &Trip<'_>) {
-        if let Some(_guard) = self.lock() {
+        if let Some(guard) = self.lock() {
             trip.next_stream.set(self.first.get());
             self.first.set(ptr::from_ref(trip).cast());
+            self.live.set(self.live.get() + 1);
+            self.publish(&guard, trip.running);
         }
     }
 
     /// The request's pool is cleared, on whatever thread.
     pub fn remove(&self, trip: &Trip<'_>) {
-        let Some(_guard) = self.lock() else {
+        let Some(guard) = self.lock() else {
             return;
         };
         let mut link = &self.first;
@@ -96,26 +123,62 @@ impl Streams {
         while let Some(found) = unsafe { link.get().as_ref() } {
             if ptr::eq(found, ptr::from_ref(trip).cast()) {
                 link.set(found.next_stream.get());
+                self.forget(&guard, trip);
                 return;
             }
             link = &found.next_stream;
         }
     }
 
+    /// The requests that are under way.
+    pub(super) fn requests<'s>(
+        &'s self,
+        _guard: &'s Guard<'_>,
+    ) -> impl Iterator<Item = &'s Trip<'static>> {
+        // SAFETY: as in `remove`; the request is there as long as the lock is held.
+        std::iter::successors(unsafe { self.first.get().as_ref() }, |trip| unsafe {
+            trip.next_stream.get().as_ref()
+        })
+    }
+
+    /// The request on this stream.
+    fn with<'s>(&'s self, guard: &'s Guard<'_>, stream: u32) -> Option<&'s Trip<'static>> {
+        self.requests(guard).find(|trip| trip.stream == stream)
+    }
+
     /// The last byte of the stream has gone out.
     fn end(&self, stream: u32) {
+        if let Some(guard) = self.lock()
+            && let Some(trip) = self.with(&guard, stream)
+        {
+            trip.give_back_of_stream(&guard);
+            self.is_sent(&guard, trip);
+        }
+    }
+
+    /// A frame goes out.
+    fn goes_out(&self, running: Running, stream: u32, data: u32, other: u32) {
+        if self.metered.load(Relaxed) == 0 {
+            return;
+        }
         let Some(guard) = self.lock() else {
             return;
         };
-        let mut next = self.first.get();
-        // SAFETY: as in `remove`.
-        while let Some(found) = unsafe { next.as_ref() } {
-            if found.stream == stream {
-                found.give_back_of_stream(&guard);
-                return;
-            }
-            next = found.next_stream.get();
+        if let Some(entry) = self.entry.get() {
+            let watched = &running.child.watched;
+            watched.went_out(entry, data.into(), other.into());
         }
+        if data > 0
+            && let Some(trip) = self.with(&guard, stream)
+            && let Some(meter) = trip.meter.get()
+        {
+            meter.goes_out(&guard, data.into());
+        }
+    }
+
+    /// Whether all that goes out on the connection is seen.
+    pub fn sees_all(&self) -> bool {
+        self.is_seen.load(Relaxed)
     }
 
     fn end_all(&self) {
@@ -133,12 +196,29 @@ impl Streams {
     }
 }
 
+/// What TLS adds to a frame that is written by itself.
+const OVERHEAD: u32 = 32;
+/// The header of a frame.
+const HEADER: u32 = 9;
+
 impl Visitor {
+    fn sees_frame(&self, seen: Seen) {
+        let Some(running) = Running::get() else {
+            return;
+        };
+        match seen {
+            Seen::End(stream) => self.streams.note(stream),
+            Seen::Data(stream, bytes) => self.streams.goes_out(running, stream, bytes, HEADER),
+            Seen::Other(bytes) => self.streams.goes_out(running, 0, 0, bytes + OVERHEAD),
+        }
+    }
+
     /// Watches what goes out on the connection: from its beginning, or from an upgrade to
     /// HTTP/2 on.
     pub fn watch_streams<'c>(&'c self, connection: Connection<'c>) {
         self.streams.frames.set(None);
         self.streams.is_other.set(false);
+        self.streams.is_seen.store(false, Relaxed);
         output::watch(connection, self);
     }
 }
@@ -169,14 +249,17 @@ impl Watch for Visitor {
     fn sees(&self, bytes: &[u8]) -> bool {
         let mut frames = match self.streams.frames.get() {
             Some(frames) => frames,
-            None if Frames::begin_with(bytes) => Frames::default(),
+            None if Frames::begin_with(bytes) => {
+                self.streams.is_seen.store(true, Relaxed);
+                Frames::default()
+            }
             None if bytes.is_empty() => return true,
             None => {
                 self.streams.is_other.set(true);
                 return false;
             }
         };
-        frames.read(bytes, |stream| self.streams.note(stream));
+        frames.read(bytes, |seen| self.sees_frame(seen));
         self.streams.frames.set(Some(frames));
         true
     }

@@ -12,6 +12,7 @@ use super::client::{self, Client};
 use super::config::Level;
 use super::rules::Placed;
 use super::running::Running;
+use super::stream_meter::StreamMeter;
 use super::streams::Guard;
 use super::visitor::Visitor;
 use super::zones::Key;
@@ -19,8 +20,7 @@ use crate::httpd::first_output::AwaitStatus;
 use crate::httpd::pool::{List, OnClear};
 use crate::httpd::request::Request;
 use crate::limit::key::{CountId, Digest};
-use crate::store::LeaseIndex;
-use crate::store::WatchedIndex;
+use crate::store::{LeaseIndex, RecordIndex, WatchedIndex};
 
 /// A place in a count.
 #[derive(Clone, Copy)]
@@ -42,6 +42,16 @@ impl Place {
             (Some(_), None) => false,
         }
     }
+}
+
+/// What those who look at the workers see of a request.
+#[derive(Clone, Copy)]
+struct Described<'r> {
+    /// Whether a rule governs it, which may have no record.
+    is_governed: bool,
+    rule: Option<RecordIndex>,
+    vhost: &'r str,
+    path: &'r [u8],
 }
 
 /// The state of one client request.
@@ -80,6 +90,16 @@ pub struct Trip<'r> {
     pub earlier: Cell<*const Trip<'static>>,
     /// The watch for its slow client, if there is one.
     pub(super) watched: Cell<Option<WatchedIndex>>,
+    /// Of a stream: who measures how its client takes it; under the lock of its connection.
+    pub(super) meter: Cell<Option<&'r StreamMeter<'r>>>,
+    /// Of a stream: whether its last byte has gone out; likewise.
+    pub(super) is_sent: Cell<bool>,
+    /// Whether it was counted as one that nobody watches.
+    pub(super) is_unwatched: Cell<bool>,
+    /// What those who look at the workers see of it.
+    described: Cell<Option<Described<'r>>>,
+    /// When it began, in microseconds of the wall clock.
+    pub(super) began: u64,
     /// When it began, in seconds of the wall clock: who is stalest goes by it, nothing else.
     pub started: u32,
 }
@@ -135,6 +155,11 @@ impl<'r> Trip<'r> {
             least_room: Cell::new(u32::MAX),
             earlier: Cell::new(ptr::null()),
             watched: Cell::new(None),
+            meter: Cell::new(None),
+            is_sent: Cell::new(false),
+            is_unwatched: Cell::new(false),
+            described: Cell::new(None),
+            began: initial.started_micros(),
             started: initial.started(),
         });
         // Before it is linked: whoever finds it there may rely on its cleanup.
@@ -170,19 +195,30 @@ impl<'r> Trip<'r> {
     /// Lets those who look at the workers see what this request is: when it is watched for
     /// a slow client, and the first time that a rule governs it.
     #[inline]
-    pub fn describe(&self, request: Request<'_>, rule: Option<&Placed<'_>>) {
-        if self.was_asked() {
-            return;
+    pub fn describe(&self, request: Request<'r>, rule: Option<&Placed<'_>>) {
+        match (self.described.get(), rule) {
+            (None, _) => {}
+            (Some(known), Some(_)) if !known.is_governed => {}
+            _ => return,
         }
-        let Some(slot) = self.visitor.and_then(Visitor::slot) else {
-            return;
-        };
         let site = request.server().config(super::MODULE);
-        let vhost = site.map_or("", |site| site.label.get());
-        let path = request.initial().uri();
-        let desks = self.running.child.desks;
-        let record = rule.and_then(|rule| rule.record.get());
-        desks.describe(slot, record, vhost.as_bytes(), path);
+        self.described.set(Some(Described {
+            is_governed: rule.is_some(),
+            rule: rule.and_then(|rule| rule.record.get()),
+            vhost: site.map_or("", |site| site.label.get()),
+            path: request.initial().uri(),
+        }));
+        if let Some(seat) = self.visitor.and_then(Visitor::seat) {
+            self.show(seat);
+        }
+    }
+
+    /// The same at the desk of this seat.
+    pub fn show(&self, seat: (u32, u64)) {
+        if let Some(known) = self.described.get() {
+            let desks = self.running.child.desks;
+            desks.describe(seat, known.rule, known.vhost.as_bytes(), known.path);
+        }
     }
 
     /// This request and those before it on the same connection that have not ended.
@@ -316,9 +352,6 @@ impl<'r> Trip<'r> {
     /// Gives every place back, of a request on a stream of the connection whose guard
     /// this is.
     pub fn give_back_of_stream(&self, _guard: &Guard<'_>) {
-        if let Some(index) = self.watched.get() {
-            self.running.child.watched.sent(index);
-        }
         self.release_all();
     }
 

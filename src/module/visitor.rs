@@ -71,10 +71,15 @@ impl Visitor {
             self.get_up();
         }
         self.slot.set(slot);
-        if let Some(slot) = slot {
-            self.child.desks.begin(slot, state::microseconds());
+        if let Some(seat) = self.seat() {
+            let under_way = self.newest();
+            let since = under_way.map_or_else(state::microseconds, |trip| trip.began);
+            self.child.desks.take(seat.0, seat.1, since);
+            if let Some(trip) = under_way {
+                trip.show(seat);
+            }
         }
-        self.move_requests(slot);
+        self.move_requests(self.seat());
         self.take_seat(self.seated.get());
     }
 
@@ -82,19 +87,23 @@ impl Visitor {
     pub fn get_up(&self) {
         if let Some(slot) = self.slot.take() {
             self.move_requests(None);
-            self.child.desks.mark_slow(slot, None);
+            self.child.desks.mark_slow((slot, self.owner), None);
             self.child.identity.vacate(slot, self.owner);
         }
     }
 
     /// Tells the requests that have not ended which worker carries them now.
-    fn move_requests(&self, slot: Option<u32>) {
+    fn move_requests(&self, seat: Option<(u32, u64)>) {
+        for trip in self.newest().into_iter().flat_map(Trip::chain) {
+            trip.moves(seat);
+        }
+    }
+
+    /// The newest of the requests that have not ended.
+    fn newest(&self) -> Option<&Trip<'static>> {
         // SAFETY: null, or a trip that has not ended, since each unlinks itself in `ends`.
         // One thread at a time carries a connection, so none ends meanwhile.
-        let newest = unsafe { self.newest.get().as_ref() };
-        for trip in newest.into_iter().flat_map(Trip::chain) {
-            trip.moves(slot);
-        }
+        unsafe { self.newest.get().as_ref() }
     }
 
     /// Gets up until the request that is under way has ended.
@@ -129,6 +138,11 @@ impl Visitor {
         }
     }
 
+    /// The slot in which the visitor sits, and its name there.
+    pub fn seat(&self) -> Option<(u32, u64)> {
+        self.slot.get().map(|slot| (slot, self.owner))
+    }
+
     /// The slot in which the visitor sits.
     pub fn slot(&self) -> Option<u32> {
         self.slot.get()
@@ -149,10 +163,8 @@ impl Visitor {
             self.is_the_peer();
             return;
         }
-        // SAFETY: null, or a trip that has not ended, since each unlinks itself here. One
-        // thread at a time carries a connection, so none ends meanwhile.
-        let newest = unsafe { self.newest.get().as_ref() };
-        let later = newest
+        let later = self
+            .newest()
             .into_iter()
             .flat_map(Trip::chain)
             .find(|later| ptr::eq(later.earlier.get(), this));

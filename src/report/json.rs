@@ -94,7 +94,8 @@ mod tests {
             r#""leases":{"capacity":65536,"pending":0,"held":3,"releasing":0,"released":0},"#,
             r#""keys":{"capacity":65536,"used":1,"held":1,"rated":0,"frozen":0},"#,
             r#""evictions":0,"untracked":0,"exempt":8,"log_lines_left_out":9,"audits":10,"#,
-            r#""audit_mismatches":0,"cut_too_slow":0,"cut_too_long":0,"faults":0,"#,
+            r#""audit_mismatches":0,"cut_too_slow":0,"cut_too_long":0,"#,
+            r#""unwatched":0,"cuts_put_off":0,"faults":0,"#,
             r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7}}"#,
         );
         assert_eq!(json(&busy()), expected);

@@ -67,11 +67,15 @@ pub enum Id {
     Heartbeat = 504,
     /// The module started ([`Started`](super::alarm::Started)).
     Started = 505,
+    /// Responses are not watched, because there is no room for more.
+    Unwatched = 506,
+    /// A cut has to wait, because no descriptor is free.
+    CutPutOff = 507,
 }
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 30] = [
+    pub const ALL: [Id; 32] = [
         Id::Refused,
         Id::LeftOut,
         Id::NoRule,
@@ -102,6 +106,8 @@ impl Id {
         Id::AlarmHolder,
         Id::Heartbeat,
         Id::Started,
+        Id::Unwatched,
+        Id::CutPutOff,
     ];
 
     /// The number, 100..=999.

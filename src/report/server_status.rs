@@ -48,6 +48,10 @@ fn totals(snapshot: &Snapshot) -> Vec<Total> {
         ("Places held", "IPLimitPlacesHeld", snapshot.leases.held),
         ("Evictions", "IPLimitEvictions", snapshot.evictions),
         ("Untracked", "IPLimitUntracked", snapshot.untracked),
+        ("Cut, too slow", "IPLimitCutTooSlow", snapshot.cut_too_slow),
+        ("Cut, too long", "IPLimitCutTooLong", snapshot.cut_too_long),
+        ("Not watched", "IPLimitUnwatched", snapshot.unwatched),
+        ("Cuts put off", "IPLimitCutsPutOff", snapshot.cuts_put_off),
         ("Faults", "IPLimitFaults", snapshot.faults),
     ]
 }
@@ -254,6 +258,10 @@ mod tests {
             },
             evictions: 6,
             untracked: 8,
+            cut_too_slow: 10,
+            cut_too_long: 11,
+            unwatched: 12,
+            cuts_put_off: 13,
             faults: 9,
             ..Snapshot::default()
         }
@@ -273,6 +281,10 @@ IPLimitKeysFrozen: 1
 IPLimitPlacesHeld: 5
 IPLimitEvictions: 6
 IPLimitUntracked: 8
+IPLimitCutTooSlow: 10
+IPLimitCutTooLong: 11
+IPLimitUnwatched: 12
+IPLimitCutsPutOff: 13
 IPLimitFaults: 9
 IPLimitTop1: 3 127.0.0.2 - MaxConnPerIP@If:<script> & 'x'
 IPLimitTop2: 2 127.0.0.3 site.example:80 MaxConnPerIP@/hoge
@@ -299,6 +311,10 @@ IPLimitTop2: 2 127.0.0.3 site.example:80 MaxConnPerIP@/hoge
 <dt>Places held: 5</dt>
 <dt>Evictions: 6</dt>
 <dt>Untracked: 8</dt>
+<dt>Cut, too slow: 10</dt>
+<dt>Cut, too long: 11</dt>
+<dt>Not watched: 12</dt>
+<dt>Cuts put off: 13</dt>
 <dt>Faults: 9</dt>
 </dl>
 

@@ -49,6 +49,10 @@ pub struct Snapshot {
     pub cut_too_slow: u64,
     /// Responses that were cut because they lasted too long, since start; likewise.
     pub cut_too_long: u64,
+    /// Responses that were not watched for want of room, since start.
+    pub unwatched: u64,
+    /// Looks at which a cut had to wait for a descriptor, since start.
+    pub cuts_put_off: u64,
     /// Faults of the module itself that were caught, since start.
     pub faults: u64,
     /// What was found when places of dead children were given back, since start.

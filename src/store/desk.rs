@@ -18,6 +18,9 @@ pub const HOST: usize = 40;
 #[repr(C, align(64))]
 pub struct Desk {
     version: AtomicU64,
+    /// Whose it is, as of a seat: in a child that finishes gracefully a worker may think
+    /// that it has the slot still.
+    owner: AtomicU64,
     /// Microseconds of the wall clock; 0 for never.
     since: AtomicU64,
     /// The record of a rule that governs the request, plus 1.
@@ -58,10 +61,27 @@ impl Desks {
         Desks { desks }
     }
 
-    /// The worker of this slot begins with something new. `since` as in [`Work`].
+    /// The desk of this slot, while it is this owner's.
     #[inline]
-    pub fn begin(&self, slot: u32, since: u64) {
+    fn of(&self, slot: u32, owner: u64) -> Option<&'static Desk> {
+        let desk = self.desks.get(slot as usize)?;
+        (desk.owner.load(Relaxed) == owner).then_some(desk)
+    }
+
+    /// Somebody sits down in this slot, whose it is from now on, and begins with something.
+    /// `owner` is that of the seat, `since` as in [`Work`].
+    #[inline]
+    pub fn take(&self, slot: u32, owner: u64, since: u64) {
         if let Some(desk) = self.desks.get(slot as usize) {
+            desk.owner.store(owner, Relaxed);
+            self.begin(slot, owner, since);
+        }
+    }
+
+    /// The worker of this slot begins with something new.
+    #[inline]
+    pub fn begin(&self, slot: u32, owner: u64, since: u64) {
+        if let Some(desk) = self.of(slot, owner) {
             let version = desk.open();
             desk.since.store(since, Release);
             desk.rule.store(0, Release);
@@ -74,8 +94,14 @@ impl Desks {
 
     /// What the request is that the worker of this slot serves.
     #[inline]
-    pub fn describe(&self, slot: u32, rule: Option<RecordIndex>, host: &[u8], path: &[u8]) {
-        if let Some(desk) = self.desks.get(slot as usize) {
+    pub fn describe(
+        &self,
+        (slot, owner): (u32, u64),
+        rule: Option<RecordIndex>,
+        host: &[u8],
+        path: &[u8],
+    ) {
+        if let Some(desk) = self.of(slot, owner) {
             let version = desk.open();
             let rule = rule.map_or(0, |RecordIndex(at)| u64::from(at) + 1);
             desk.rule.store(rule, Release);
@@ -89,16 +115,16 @@ impl Desks {
     }
 
     /// What the watch has measured. Not the worker's own doing: it only adds.
-    pub fn measure(&self, slot: u32, bytes: u64, millis: u64) {
-        if let Some(desk) = self.desks.get(slot as usize) {
+    pub fn measure(&self, (slot, owner): (u32, u64), bytes: u64, millis: u64) {
+        if let Some(desk) = self.of(slot, owner) {
             desk.millis.store(millis, Relaxed);
             desk.taken.store(bytes.saturating_add(1), Relaxed);
         }
     }
 
     /// Whether the client of this slot's worker is too slow, and at which rate.
-    pub fn mark_slow(&self, slot: u32, rate: Option<u64>) {
-        if let Some(desk) = self.desks.get(slot as usize) {
+    pub fn mark_slow(&self, (slot, owner): (u32, u64), rate: Option<u64>) {
+        if let Some(desk) = self.of(slot, owner) {
             let mark = rate.map_or(0, |rate| rate.saturating_add(1));
             desk.slow.store(mark, Relaxed);
         }

@@ -49,8 +49,7 @@ impl Flood {
         if self.first_of_key(key, now) && self.room_in_all(now) {
             return Some(self.take_left_out());
         }
-        self.header.untold.fetch_add(1, Relaxed);
-        Tally::new(self.header).add(Counter::LeftOut, 1);
+        self.leave_out();
         None
     }
 
@@ -60,9 +59,14 @@ impl Flood {
         if self.room_in_all(now) {
             return Some(self.take_left_out());
         }
+        self.leave_out();
+        None
+    }
+
+    /// Notes one that gets no line, whatever room there is: nobody can write it.
+    pub fn leave_out(&self) {
         self.header.untold.fetch_add(1, Relaxed);
         Tally::new(self.header).add(Counter::LeftOut, 1);
-        None
     }
 
     /// How many were left out and told by nobody yet. Who takes them must tell them.

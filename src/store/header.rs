@@ -36,10 +36,14 @@ pub enum Counter {
     CutTooSlow,
     /// Responses that were cut because they lasted too long.
     CutTooLong,
+    /// Responses that nobody watched, for want of room.
+    Unwatched,
+    /// Looks at which a cut had to wait for a descriptor.
+    CutsPutOff,
 }
 
 /// One more than the last.
-const COUNTERS: usize = Counter::CutTooLong as usize + 1;
+const COUNTERS: usize = Counter::CutsPutOff as usize + 1;
 
 /// The first words of the segment.
 #[repr(C, align(64))]

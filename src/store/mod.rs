@@ -71,7 +71,7 @@ pub use reading::{Frozen, KeyCount, KeyTally, LeaseTally, Reading, read};
 pub use reap::{Reaped, audit, reap, reconcile};
 pub use segment::{Parts, Segment, SegmentError};
 pub use table::Keyed;
-pub use watched::{Bounds, Found, Response, Watched, WatchedIndex};
+pub use watched::{Begun, Bounds, Carried, Findings, Found, Kind, Response, Watched, WatchedIndex};
 
 #[cfg(all(not(test), debug_assertions))]
 pub use step::slow_steps;

@@ -95,6 +95,10 @@ pub struct Reading {
     pub cut_too_slow: u64,
     /// Responses that were cut because they lasted too long.
     pub cut_too_long: u64,
+    /// Responses that nobody watched, for want of room.
+    pub unwatched: u64,
+    /// Looks at which a cut had to wait for a descriptor.
+    pub cuts_put_off: u64,
     /// Faults that were caught.
     pub faults: u64,
     /// Leases of dead children, by what they were found doing.
@@ -118,6 +122,8 @@ pub fn read(segment: &Segment, now: u64) -> Reading {
         audit_mismatches: segment.read(Counter::AuditMismatches),
         cut_too_slow: segment.read(Counter::CutTooSlow),
         cut_too_long: segment.read(Counter::CutTooLong),
+        unwatched: segment.read(Counter::Unwatched),
+        cuts_put_off: segment.read(Counter::CutsPutOff),
         faults: segment.read(Counter::Faults),
         reaped: Reaped {
             pending: segment.read(Counter::ReapedPending),

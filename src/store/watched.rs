@@ -3,18 +3,25 @@
 //!
 //! An entry is taken when a response begins and given back when it ends, by stores to this
 //! process's memory and nothing else. Its generation is odd while it is in use: whoever
-//! reads it on another thread reads the generation before and after.
+//! reads it on another thread reads the generation before and after. Of HTTP/2 a connection
+//! that has streams with bounds has an entry, and of those each that has a worker still.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use crate::limit::slow::{MaxTime, MinRate, Taken};
+use entry::Entry;
+
+mod entry;
 
 /// Entries whose bits share a word.
 const GROUP: usize = 64;
 
-/// No descriptor, no slot.
+/// Of so many groups streams of HTTP/2 leave one to all else: a client has many.
+const RESERVE: usize = 4;
+
+/// No descriptor, no slot, no entry.
 const NONE: u32 = u32::MAX;
 
 /// The responses of a child.
@@ -32,30 +39,32 @@ pub struct WatchedIndex {
     generation: u64,
 }
 
-/// One response.
-pub struct Entry {
-    generation: AtomicU64,
-    fd: AtomicI32,
-    slot: AtomicU32,
-    started: AtomicU64,
-    is_stream: AtomicU8,
-    is_sent: AtomicU8,
-    is_dry_run: AtomicU8,
-    min_bytes: AtomicU64,
-    after: AtomicU64,
-    window: AtomicU64,
-    min_busy: AtomicU8,
-    longest: AtomicU64,
-    longest_busy: AtomicU8,
-    /// When a stream began to wait for its client; 0 while it does not.
-    blocked: AtomicU64,
-    verdict: AtomicU64,
-    bytes: AtomicU64,
-    time: AtomicU64,
+/// What an entry is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A response that has its connection for itself.
+    Response,
+    /// A connection of HTTP/2.
+    Carrier,
+    /// A stream of the connection that has this entry.
+    Stream(WatchedIndex),
+}
+
+/// What is said when something begins to be watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// The socket of its connection.
+    pub fd: i32,
+    /// The scoreboard slot of its worker, if it has one, and who sits there.
+    pub seat: Option<(u32, u64)>,
+    /// What it is.
+    pub kind: Kind,
+    /// When it began, in nanoseconds.
+    pub now: u64,
 }
 
 /// What is watched for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bounds {
     /// `IPLimitMinRate`
     pub min_rate: Option<MinRate>,
@@ -65,25 +74,58 @@ pub struct Bounds {
     pub is_dry_run: bool,
 }
 
+impl Bounds {
+    /// Whether nothing is watched for.
+    pub fn is_idle(&self) -> bool {
+        self.min_rate.is_none() && self.max_time.is_none()
+    }
+
+    /// The minimum, where to miss it is to be cut.
+    pub fn min_rate_in_earnest(&self) -> Option<MinRate> {
+        self.min_rate.filter(|_| !self.is_dry_run)
+    }
+}
+
+/// How many streams of a connection have not gone out whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Carried {
+    /// That do not wait for its client.
+    pub active: u32,
+    /// That do.
+    pub waiting: u32,
+    /// Of both, those that nobody may cut for being slow.
+    pub spared: u32,
+}
+
 /// An entry in use, as read at one moment.
 #[derive(Clone, Copy)]
 pub struct Response {
-    /// Of this use of the entry.
-    pub generation: u64,
+    /// Which use of which entry.
+    pub index: WatchedIndex,
     /// The socket of its connection.
     pub fd: i32,
-    /// The scoreboard slot of its worker, if it has one.
-    pub slot: Option<u32>,
+    /// The scoreboard slot of its worker, if it has one, and who sits there.
+    pub seat: Option<(u32, u64)>,
     /// When it began, in nanoseconds.
     pub started: u64,
-    /// Whether it is a stream of HTTP/2, which shares its connection.
-    pub is_stream: bool,
+    /// What it is.
+    pub kind: Kind,
     /// What it is watched for.
     pub bounds: Bounds,
     /// Since when a stream waits for its client, in nanoseconds.
     pub blocked: Option<u64>,
-    /// Whether something was found already.
+    /// For how long it has waited in all, until then.
+    pub waited: u64,
+    /// Bytes of bodies that went out, of a stream or of all streams of a connection.
+    pub data: u64,
+    /// What else went out on a connection of HTTP/2.
+    pub other: u64,
+    /// What a connection of HTTP/2 carries.
+    pub carried: Carried,
+    /// Whether it is over, or something was found already.
     pub is_decided: bool,
+    /// Whether a dry run has found it too slow already, and too long.
+    pub is_marked: [bool; 2],
 }
 
 /// What the watch has found.
@@ -95,16 +137,20 @@ pub enum Found {
     TooLong(Duration),
 }
 
-/// A verdict is `generation:62 | what:2`: one that comes too late is of no other response.
-const WHAT: u64 = 3;
-const OPEN: u64 = 0;
-const TOO_SLOW: u64 = 1;
-const TOO_LONG: u64 = 2;
-/// The response has ended, and nothing was found.
-const CLOSED: u64 = 3;
+/// All that was found of one response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Findings {
+    /// Why it was cut.
+    pub cut: Option<Found>,
+    /// Why a dry run would have cut it.
+    pub marks: [Option<Found>; 2],
+}
 
-fn verdict(generation: u64, what: u64) -> u64 {
-    generation << 2 | what
+impl WatchedIndex {
+    /// The number of the entry.
+    pub fn at(self) -> usize {
+        self.at as usize
+    }
 }
 
 impl Watched {
@@ -118,31 +164,16 @@ impl Watched {
         }
     }
 
-    /// A response begins; None where there is no room, and then it is not watched.
-    pub fn begin(
-        &self,
-        fd: i32,
-        slot: Option<u32>,
-        is_stream: bool,
-        now: u64,
-    ) -> Option<WatchedIndex> {
-        let at = self.take()?;
+    /// Something begins; None where there is no room, and then it is not watched.
+    pub fn begin(&self, begun: Begun) -> Option<WatchedIndex> {
+        let groups = self.free.len();
+        let at = self.take(match begun.kind {
+            Kind::Stream(_) => (groups - groups.div_ceil(RESERVE)).max(1),
+            Kind::Response | Kind::Carrier => groups,
+        })?;
         let entry = &self.entries[at as usize];
-        entry.fd.store(fd, Relaxed);
-        entry.slot.store(slot.unwrap_or(NONE), Relaxed);
-        entry.started.store(now, Relaxed);
-        entry.is_stream.store(is_stream.into(), Relaxed);
-        entry.is_sent.store(0, Relaxed);
-        for word in [&entry.blocked, &entry.bytes, &entry.time] {
-            word.store(0, Relaxed);
-        }
         let generation = entry.generation.load(Relaxed) + 1;
-        entry.verdict.store(verdict(generation, OPEN), Relaxed);
-        entry.set(&Bounds {
-            min_rate: None,
-            max_time: None,
-            is_dry_run: false,
-        });
+        entry.fill(&begun, generation);
         // Release: pairs with the Acquire of `read`: all of the above is seen.
         entry.generation.store(generation, Release);
         Some(WatchedIndex { at, generation })
@@ -150,7 +181,7 @@ impl Watched {
 
     /// The entry, while it is in this use.
     fn of(&self, index: WatchedIndex) -> Option<&Entry> {
-        let entry = self.entries.get(index.at as usize)?;
+        let entry = self.entries.get(index.at())?;
         (entry.generation.load(Relaxed) == index.generation).then_some(entry)
     }
 
@@ -161,34 +192,22 @@ impl Watched {
         }
     }
 
-    /// The response has ended. Callable from a signal handler.
+    /// It has ended. Callable from a signal handler.
     pub fn end(&self, index: WatchedIndex) {
-        let (at, Some(entry)) = (index.at, self.of(index)) else {
+        let Some(entry) = self.of(index) else {
             return;
         };
         // AcqRel: nothing of the next use comes before, nothing of this one after.
         entry.generation.fetch_add(1, AcqRel);
-        let (group, bit) = (at as usize / GROUP, 1u64 << (at as usize % GROUP));
+        let (group, bit) = (index.at() / GROUP, 1u64 << (index.at() % GROUP));
         // Release: pairs with the Acquire of `take`.
         self.free[group].fetch_or(bit, Release);
         self.recent.store(group as u32, Relaxed);
     }
 
-    /// What the watch has found.
+    /// Why it was cut, if it was.
     pub fn found(&self, index: WatchedIndex) -> Option<Found> {
-        let entry = self.of(index)?;
-        // Acquire: pairs with the Release of `decide`.
-        let word = entry.verdict.load(Acquire);
-        let time = entry.time.load(Relaxed);
-        match word & WHAT {
-            _ if word >> 2 != index.generation => None,
-            TOO_SLOW => Some(Found::TooSlow(Taken {
-                bytes: entry.bytes.load(Relaxed),
-                time,
-            })),
-            TOO_LONG => Some(Found::TooLong(Duration::from_nanos(time))),
-            _ => None,
-        }
+        self.of(index)?.found(index.generation)
     }
 
     /// What is watched for in a response that is under way.
@@ -196,40 +215,66 @@ impl Watched {
         Some(self.of(index)?.bounds())
     }
 
-    /// Notes what its own worker has found; false if something was found before.
-    pub fn decide_own(&self, index: WatchedIndex, found: Found) -> bool {
-        self.decide(index.at as usize, index.generation, found)
-    }
-
     /// The response is over, and nothing is found any more; what was.
-    pub fn close(&self, index: WatchedIndex) -> Option<Found> {
-        let entry = self.of(index)?;
-        let [open, closed] = [OPEN, CLOSED].map(|what| verdict(index.generation, what));
-        // AcqRel: whoever decides now comes too late, whoever did is seen.
-        let _ = entry
-            .verdict
-            .compare_exchange(open, closed, AcqRel, Relaxed);
-        self.found(index)
-    }
-
-    /// A stream begins to wait for its client, or has waited.
-    pub fn blocks(&self, index: WatchedIndex, since: Option<u64>) {
-        if let Some(entry) = self.of(index) {
-            entry.blocked.store(since.unwrap_or(0), Relaxed);
+    pub fn close(&self, index: WatchedIndex) -> Findings {
+        let Some(entry) = self.of(index) else {
+            return Findings::default();
+        };
+        entry.close(index.generation);
+        Findings {
+            cut: entry.found(index.generation),
+            marks: entry.marks(index.generation),
         }
     }
 
-    /// The last byte of a stream has gone out; its request may end much later.
-    pub fn sent(&self, index: WatchedIndex) {
+    /// A stream begins to wait for its client.
+    pub fn blocks(&self, index: WatchedIndex, now: u64) {
         if let Some(entry) = self.of(index) {
-            entry.is_sent.store(1, Relaxed);
+            entry.blocked.store(now.max(1), Release);
+        }
+    }
+
+    /// It has waited.
+    pub fn goes_on(&self, index: WatchedIndex, now: u64) {
+        if let Some(entry) = self.of(index) {
+            let since = entry.blocked.load(Relaxed);
+            let time = if since == 0 {
+                0
+            } else {
+                now.saturating_sub(since)
+            };
+            entry.waited.fetch_add(time, Relaxed);
+            // Release: whoever sees that it does not wait sees for how long it did.
+            entry.blocked.store(0, Release);
+        }
+    }
+
+    /// So many bytes of bodies went out, of a stream or on a connection, and so many others.
+    pub fn went_out(&self, index: WatchedIndex, data: u64, other: u64) {
+        if let Some(entry) = self.of(index) {
+            entry.data.fetch_add(data, Relaxed);
+            entry.other.fetch_add(other, Relaxed);
+        }
+    }
+
+    /// What a connection carries from now on.
+    pub fn carries(&self, index: WatchedIndex, carried: Carried) {
+        if let Some(entry) = self.of(index) {
+            entry.carry(carried);
+        }
+    }
+
+    /// What has to be so old before it is judged begins now.
+    pub fn starts_anew(&self, index: WatchedIndex, now: u64) {
+        if let Some(entry) = self.of(index) {
+            entry.started.fetch_max(now, Relaxed);
         }
     }
 
     /// Another worker carries the response now, or none does.
-    pub fn moves(&self, index: WatchedIndex, slot: Option<u32>) {
+    pub fn moves(&self, index: WatchedIndex, seat: Option<(u32, u64)>) {
         if let Some(entry) = self.of(index) {
-            entry.slot.store(slot.unwrap_or(NONE), Relaxed);
+            entry.sit(seat);
         }
     }
 
@@ -238,61 +283,67 @@ impl Watched {
         self.entries.len()
     }
 
-    /// The entry of this number, if it is in use and not all of it is sent.
+    /// The entry of this number, if it is in use.
     pub fn read(&self, at: usize) -> Option<Response> {
         let entry = self.entries.get(at)?;
         // Acquire: pairs with the Release of `begin`.
         let generation = entry.generation.load(Acquire);
-        if generation % 2 == 0 || entry.is_sent.load(Relaxed) != 0 {
+        if generation % 2 == 0 {
             return None;
         }
-        let slot = entry.slot.load(Relaxed);
-        let blocked = entry.blocked.load(Relaxed);
-        let response = Response {
+        // Acquire: pairs with the Releases of `blocks` and `goes_on`.
+        let blocked = entry.blocked.load(Acquire);
+        let index = WatchedIndex {
+            at: at as u32,
             generation,
+        };
+        let response = Response {
+            index,
             fd: entry.fd.load(Relaxed),
-            slot: (slot != NONE).then_some(slot),
+            seat: entry.seat(),
             started: entry.started.load(Relaxed),
-            is_stream: entry.is_stream.load(Relaxed) != 0,
+            kind: entry.kind(),
             bounds: entry.bounds(),
             blocked: (blocked != 0).then_some(blocked),
-            is_decided: entry.verdict.load(Relaxed) & WHAT != OPEN,
+            waited: entry.waited.load(Relaxed),
+            data: entry.data.load(Relaxed),
+            other: entry.other.load(Relaxed),
+            carried: entry.carried(),
+            is_decided: !entry.is_open(generation),
+            is_marked: entry.is_marked(generation),
         };
-        self.is_still(at, generation).then_some(response)
+        self.is_still(index).then_some(response)
     }
 
-    /// Whether the entry is still in the same use.
-    pub fn is_still(&self, at: usize, generation: u64) -> bool {
-        let entry = self.entries.get(at);
+    /// Whether the entry is still in this use.
+    pub fn is_still(&self, index: WatchedIndex) -> bool {
+        let entry = self.entries.get(index.at());
         // AcqRel by way of an exchange of nothing: no load before it moves behind it.
-        entry.is_some_and(|entry| entry.generation.fetch_add(0, AcqRel) == generation)
+        entry.is_some_and(|entry| entry.generation.fetch_add(0, AcqRel) == index.generation)
     }
 
     /// Notes what was found in this use of the entry, for whoever ends the response. False,
     /// and nothing is found, if it has ended, or something was found before.
-    pub fn decide(&self, at: usize, generation: u64, found: Found) -> bool {
-        let Some(entry) = self.entries.get(at) else {
-            return false;
-        };
-        let open = verdict(generation, OPEN);
-        if entry.verdict.load(Relaxed) != open {
-            return false;
-        }
-        let (what, bytes, time) = match found {
-            Found::TooSlow(taken) => (TOO_SLOW, taken.bytes, taken.time),
-            Found::TooLong(time) => (TOO_LONG, 0, time.as_nanos() as u64),
-        };
-        entry.bytes.store(bytes, Relaxed);
-        entry.time.store(time, Relaxed);
-        // Release: pairs with the Acquire of `found`.
-        entry
-            .verdict
-            .compare_exchange(open, verdict(generation, what), Release, Relaxed)
-            .is_ok()
+    pub fn decide(&self, index: WatchedIndex, found: Found) -> bool {
+        let entry = self.entries.get(index.at());
+        entry.is_some_and(|entry| entry.decide(index.generation, found))
     }
 
-    fn take(&self) -> Option<u32> {
-        let groups = self.free.len();
+    /// Notes what a dry run has found, once of each kind; the looking goes on.
+    pub fn mark(&self, index: WatchedIndex, found: Found) -> bool {
+        let entry = self.entries.get(index.at());
+        entry.is_some_and(|entry| entry.mark(index.generation, found))
+    }
+
+    /// Nothing is found any more in this use: another response was cut with it.
+    pub fn spare(&self, index: WatchedIndex) {
+        if let Some(entry) = self.entries.get(index.at()) {
+            entry.close(index.generation);
+        }
+    }
+
+    /// A free entry of the first so many groups.
+    fn take(&self, groups: usize) -> Option<u32> {
         let first = self.recent.load(Relaxed) as usize;
         for i in 0..groups {
             let group = (first + i) % groups;
@@ -310,83 +361,6 @@ impl Watched {
             }
         }
         None
-    }
-}
-
-impl Entry {
-    fn new() -> Entry {
-        Entry {
-            generation: AtomicU64::new(0),
-            fd: AtomicI32::new(-1),
-            slot: AtomicU32::new(NONE),
-            started: AtomicU64::new(0),
-            is_stream: AtomicU8::new(0),
-            is_sent: AtomicU8::new(0),
-            is_dry_run: AtomicU8::new(0),
-            min_bytes: AtomicU64::new(0),
-            after: AtomicU64::new(0),
-            window: AtomicU64::new(0),
-            min_busy: AtomicU8::new(0),
-            longest: AtomicU64::new(0),
-            longest_busy: AtomicU8::new(0),
-            blocked: AtomicU64::new(0),
-            verdict: AtomicU64::new(OPEN),
-            bytes: AtomicU64::new(0),
-            time: AtomicU64::new(0),
-        }
-    }
-
-    fn set(&self, bounds: &Bounds) {
-        let nanos = |time: Duration| time.as_nanos() as u64;
-        let min = bounds.min_rate;
-        // Off while the rest changes: whoever reads it half changed finds nothing to end.
-        // Release, here and at the end: the rest is of before or after.
-        self.min_bytes.store(0, Release);
-        self.longest.store(0, Release);
-        self.is_dry_run.store(bounds.is_dry_run.into(), Relaxed);
-        self.after
-            .store(min.map_or(0, |min| nanos(min.after)), Relaxed);
-        self.window
-            .store(min.map_or(0, |min| nanos(min.window)), Relaxed);
-        self.min_busy
-            .store(min.and_then(|min| min.busy).unwrap_or(0), Relaxed);
-        let max = bounds.max_time;
-        self.longest_busy
-            .store(max.and_then(|max| max.busy).unwrap_or(0), Relaxed);
-        self.min_bytes
-            .store(min.map_or(0, |min| min.bytes), Release);
-        self.longest
-            .store(max.map_or(0, |max| nanos(max.time)), Release);
-    }
-
-    fn bounds(&self) -> Bounds {
-        let percent = |busy: &AtomicU8| Some(busy.load(Acquire)).filter(|percent| *percent != 0);
-        let time = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Acquire));
-        // Acquire: pairs with the Releases of `set`; what changes meanwhile is no bound yet.
-        let bytes = self.min_bytes.load(Acquire);
-        let longest = time(&self.longest);
-        let read = Bounds {
-            min_rate: (bytes != 0).then(|| MinRate {
-                bytes,
-                after: time(&self.after),
-                window: time(&self.window),
-                busy: percent(&self.min_busy),
-            }),
-            max_time: (!longest.is_zero()).then(|| MaxTime {
-                time: longest,
-                busy: percent(&self.longest_busy),
-            }),
-            is_dry_run: self.is_dry_run.load(Acquire) != 0,
-        };
-        let is_whole = self.min_bytes.load(Relaxed) == bytes && time(&self.longest) == longest;
-        match is_whole {
-            true => read,
-            false => Bounds {
-                min_rate: None,
-                max_time: None,
-                ..read
-            },
-        }
     }
 }
 

@@ -280,3 +280,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn two_responses_together_have_the_lower_minimum_over_the_longer_time() {
+    let min = |bytes, after, window, busy| MinRate {
+        bytes,
+        after: Duration::from_secs(after),
+        window: Duration::from_secs(window),
+        busy,
+    };
+    let cases = [
+        (
+            min(5, 9, 3, Some(8)),
+            min(7, 1, 4, Some(9)),
+            min(5, 9, 4, Some(9)),
+        ),
+        (
+            min(5, 9, 3, None),
+            min(5, 1, 3, Some(9)),
+            min(5, 9, 3, Some(9)),
+        ),
+        (min(5, 9, 3, None), min(5, 9, 3, None), min(5, 9, 3, None)),
+    ];
+    for (one, other, both) in cases {
+        assert_eq!((one.with(other), other.with(one)), (both, both));
+    }
+}

@@ -54,15 +54,19 @@ pub(super) fn error_status(command: Command<'_>, arguments: &str) -> Result<(), 
 }
 
 pub(super) fn min_rate(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    Inventory::of(command.pool()).note_watch();
     set(command, syntax::min_rate(arguments), |settings, rate| {
+        if rate.is_some() {
+            Inventory::of(command.pool()).note_watch();
+        }
         settings.min_rate = Some(rate);
     })
 }
 
 pub(super) fn max_time(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    Inventory::of(command.pool()).note_watch();
     set(command, syntax::max_time(arguments), |settings, time| {
+        if time.is_some() {
+            Inventory::of(command.pool()).note_watch();
+        }
         settings.max_time = Some(time);
     })
 }

@@ -9,6 +9,8 @@ use super::super::ledger::RecordIndex;
 use super::processes::{End, fork};
 use super::*;
 
+const OWNER: u64 = 7 << 32 | 1;
+
 /// How much of a room the number `n` fills.
 fn length(n: u64, room: usize) -> usize {
     1 + n as usize % room
@@ -27,10 +29,10 @@ fn work(n: u64) -> Work {
 
 /// Writes it, and allocates nothing.
 fn write(desks: &Desks, slot: u32, n: u64) {
-    desks.begin(slot, n);
+    desks.take(slot, OWNER, n);
     let (host, path) = ([n as u8; HOST], [n as u8; PATH]);
     let (host, path) = (&host[..length(n, HOST)], &path[..length(n, PATH)]);
-    desks.describe(slot, Some(RecordIndex(n as u32)), host, path);
+    desks.describe((slot, OWNER), Some(RecordIndex(n as u32)), host, path);
 }
 
 #[test]
@@ -40,9 +42,9 @@ fn slot_tells_what_its_worker_is_at() {
     assert_eq!(desks.read(3), Some(Work::default()));
     write(&desks, 3, 7);
     assert_eq!(desks.read(3), Some(work(7)));
-    desks.measure(3, 0, 12);
+    desks.measure((3, OWNER), 0, 12);
     assert_eq!(desks.read(3).unwrap().taken, Some((0, 12)));
-    desks.begin(3, 8);
+    desks.begin(3, OWNER, 8);
     let begun = Work {
         since: 8,
         ..Work::default()
@@ -57,8 +59,8 @@ fn slots_that_do_not_exist_are_nobody() {
     let desks = segment.desks();
     for slot in [SMALL.slots, u32::MAX] {
         write(&desks, slot, 1);
-        desks.measure(slot, 1, 1);
-        desks.mark_slow(slot, Some(1));
+        desks.measure((slot, OWNER), 1, 1);
+        desks.mark_slow((slot, OWNER), Some(1));
         assert_eq!(desks.read(slot), None);
     }
     assert_eq!(desks.slower_than(u32::MAX, u64::MAX, |_| true), 0);
@@ -68,14 +70,15 @@ fn slots_that_do_not_exist_are_nobody() {
 fn texts_that_do_not_fit_are_cut_and_empty_ones_are_texts() {
     let segment = segment(SMALL);
     let desks = segment.desks();
+    desks.take(0, OWNER, 1);
     let long: Vec<u8> = (0..=255).cycle().take(10_000).collect();
     for length in [1, 7, 8, 9, HOST - 1, HOST, HOST + 1, PATH, PATH + 1, 10_000] {
-        desks.describe(0, None, &long[..length], &long[1..length]);
+        desks.describe((0, OWNER), None, &long[..length], &long[1..length]);
         let (host, path) = desks.read(0).unwrap().request.unwrap();
         assert_eq!(host, long[..length.min(HOST)], "{length}");
         assert_eq!(path, long[1..length.min(PATH + 1)], "{length}");
     }
-    desks.describe(0, None, b"", b"/");
+    desks.describe((0, OWNER), None, b"", b"/");
     let said = (Vec::new(), b"/".to_vec());
     assert_eq!(desks.read(0).unwrap().request, Some(said));
 }
@@ -135,8 +138,11 @@ fn killed_writer_blocks_nobody() {
 fn slower_clients_of_busy_workers_come_first_and_each_has_a_place_of_its_own() {
     let segment = segment(SMALL);
     let desks = segment.desks();
+    for slot in 0..SMALL.slots {
+        desks.take(slot, OWNER, 1);
+    }
     for (slot, rate) in [(2, 50), (4, 0), (6, 50), (9, 700)] {
-        desks.mark_slow(slot, Some(rate));
+        desks.mark_slow((slot, OWNER), Some(rate));
     }
     let place = |slot, rate| desks.slower_than(slot, rate, |_| true);
     assert_eq!(
@@ -145,9 +151,33 @@ fn slower_clients_of_busy_workers_come_first_and_each_has_a_place_of_its_own() {
     );
     assert_eq!(desks.slower_than(9, 700, |slot| slot != 4), 2);
     assert_eq!(place(u32::MAX, 0), 1);
-    desks.mark_slow(4, None);
-    desks.begin(2, 1);
+    desks.mark_slow((4, OWNER), None);
+    desks.begin(2, OWNER, 1);
     assert_eq!(place(9, 700), 1);
-    desks.mark_slow(0, Some(u64::MAX));
+    desks.mark_slow((0, OWNER), Some(u64::MAX));
     assert_eq!(place(u32::MAX, u64::MAX), 3);
+}
+
+/// In an old child that finishes gracefully a worker may think that it has the slot still.
+#[test]
+fn who_has_lost_the_slot_writes_nothing_there() {
+    let segment = segment(SMALL);
+    let desks = segment.desks();
+    const OTHER: u64 = 8 << 32 | 1;
+    desks.take(3, OTHER, 1);
+    desks.mark_slow((3, OTHER), Some(9));
+    write(&desks, 3, 7);
+    let is_mine = |desks: &Desks| {
+        assert_eq!(desks.read(3), Some(work(7)));
+        assert_eq!(desks.slower_than(u32::MAX, u64::MAX, |_| true), 0);
+    };
+    is_mine(&desks);
+    desks.begin(3, OTHER, 9);
+    desks.describe((3, OTHER), None, b"other", b"/other");
+    desks.measure((3, OTHER), 1, 1);
+    desks.mark_slow((3, OTHER), Some(1));
+    is_mine(&desks);
+    desks.mark_slow((3, OWNER), Some(5));
+    desks.mark_slow((3, OTHER), None);
+    assert_eq!(desks.slower_than(u32::MAX, u64::MAX, |_| true), 1);
 }

@@ -16,78 +16,186 @@ const BOUNDS: Bounds = Bounds {
     is_dry_run: true,
 };
 
+const ONE_EACH: Carried = Carried {
+    active: 1,
+    waiting: 1,
+    spared: 1,
+};
+
+fn response(fd: i32, kind: Kind) -> Begun {
+    Begun {
+        fd,
+        seat: Some((3, 77)),
+        kind,
+        now: 11,
+    }
+}
+
+const NOTHING: Findings = Findings {
+    cut: None,
+    marks: [None; 2],
+};
+
 #[test]
 fn an_entry_keeps_what_its_worker_says_until_the_response_ends() {
     let watched = Watched::new(1);
-    let index = watched.begin(7, Some(3), false, 11).unwrap();
+    let index = watched.begin(response(7, Kind::Response)).unwrap();
     watched.bound(index, &BOUNDS);
-    let at = index.at;
-    let response = watched.read(at as usize).unwrap();
-    assert_eq!(
-        (response.fd, response.slot, response.started),
-        (7, Some(3), 11)
-    );
-    assert_eq!(response.bounds, BOUNDS);
-    let taken = Taken { bytes: 5, time: 6 };
-    let generation = response.generation;
-    assert!(!watched.decide(at as usize, generation + 2, Found::TooSlow(taken)));
+    let read = watched.read(index.at()).unwrap();
+    assert_eq!((read.fd, read.seat, read.started), (7, Some((3, 77)), 11));
+    assert_eq!((read.index, read.kind), (index, Kind::Response));
+    assert_eq!(read.bounds, BOUNDS);
+    let taken = Found::TooSlow(Taken { bytes: 5, time: 6 });
+    let later = WatchedIndex {
+        generation: index.generation + 2,
+        ..index
+    };
+    assert!(!watched.decide(later, taken));
     assert_eq!(watched.found(index), None);
-    assert!(watched.decide(at as usize, generation, Found::TooSlow(taken)));
-    assert!(!watched.decide(at as usize, generation, Found::TooLong(Duration::ZERO)));
-    assert_eq!(watched.close(index), Some(Found::TooSlow(taken)));
-    assert_eq!(watched.found(index), Some(Found::TooSlow(taken)));
+    assert!(watched.decide(index, taken));
+    assert!(!watched.decide(index, Found::TooLong(Duration::ZERO)));
+    let cut = Findings {
+        cut: Some(taken),
+        ..NOTHING
+    };
+    assert_eq!(watched.close(index), cut);
+    assert_eq!(watched.found(index), Some(taken));
     watched.end(index);
-    assert!(watched.read(at as usize).is_none());
-    assert!(!watched.is_still(at as usize, response.generation));
-    let again = watched.begin(8, None, true, 12).unwrap();
-    assert_eq!((again.at, watched.found(again)), (at, None));
-    assert!(watched.read(at as usize).unwrap().bounds.min_rate.is_none());
+    assert!(watched.read(index.at()).is_none() && !watched.is_still(index));
+    let again = watched.begin(response(8, Kind::Carrier)).unwrap();
+    assert_eq!((again.at, watched.found(again)), (index.at, None));
+    let read = watched.read(again.at()).unwrap();
+    assert_eq!((read.bounds, read.kind), (Bounds::default(), Kind::Carrier));
 }
 
 #[test]
 fn who_comes_too_late_neither_says_nor_finds_anything() {
     let watched = Watched::new(1);
-    let first = watched.begin(7, Some(3), true, 11).unwrap();
+    let first = watched.begin(response(7, Kind::Response)).unwrap();
     watched.end(first);
-    let second = watched.begin(8, Some(4), true, 12).unwrap();
+    let second = watched.begin(response(8, Kind::Response)).unwrap();
     assert_eq!(first.at, second.at);
+    let late = Found::TooLong(Duration::ZERO);
     watched.bound(first, &BOUNDS);
-    watched.blocks(first, Some(1));
+    watched.blocks(first, 1);
+    watched.goes_on(first, 5);
+    watched.went_out(first, 1, 1);
+    watched.carries(first, ONE_EACH);
+    watched.starts_anew(first, 99);
     watched.moves(first, None);
-    watched.sent(first);
-    watched.decide_own(first, Found::TooLong(Duration::ZERO));
+    watched.spare(first);
+    assert!(!watched.decide(first, late) && !watched.mark(first, late));
     watched.end(first);
-    assert_eq!((watched.bounds(first), watched.found(first)), (None, None));
-    let response = watched.read(second.at as usize).unwrap();
-    assert_eq!((response.slot, response.blocked), (Some(4), None));
-    assert!(response.bounds.min_rate.is_none() && !response.is_decided);
-    watched.sent(second);
-    assert!(watched.read(second.at as usize).is_none());
+    assert_eq!(
+        (watched.bounds(first), watched.close(first)),
+        (None, NOTHING)
+    );
+    let read = watched.read(second.at()).unwrap();
+    assert_eq!((read.seat, read.blocked), (Some((3, 77)), None));
+    let numbers = [read.waited, read.data, read.other];
+    assert_eq!((numbers, read.carried), ([0; 3], Carried::default()));
+    assert_eq!(read.started, 11);
+    assert!(read.bounds.is_idle() && !read.is_decided && read.is_marked == [false; 2]);
     watched.end(second);
-    assert!(watched.begin(9, None, false, 13).is_some());
+    assert!(watched.begin(response(9, Kind::Response)).is_some());
 }
 
 #[test]
 fn there_is_room_for_so_many_and_no_more() {
     let watched = Watched::new(100);
-    let taken: Vec<WatchedIndex> =
-        std::iter::from_fn(|| watched.begin(1, None, false, 0)).collect();
+    let begin = || watched.begin(response(1, Kind::Response));
+    let taken: Vec<WatchedIndex> = std::iter::from_fn(begin).collect();
     assert_eq!(taken.len(), watched.room());
     watched.end(taken[70]);
-    let again = watched.begin(1, None, false, 0);
-    assert_eq!(again.map(|index| index.at), Some(taken[70].at));
-    assert_eq!(watched.begin(1, None, false, 0), None);
+    assert_eq!(begin().map(|index| index.at), Some(taken[70].at));
+    assert_eq!(begin(), None);
 }
 
 #[test]
 fn what_has_ended_is_not_found_out_any_more() {
     let watched = Watched::new(1);
-    let index = watched.begin(7, None, false, 11).unwrap();
-    let response = watched.read(index.at as usize).unwrap();
-    assert_eq!(watched.close(index), None);
     let late = Found::TooLong(Duration::from_secs(1));
-    assert!(!watched.decide(index.at as usize, response.generation, late));
-    assert!(!watched.decide_own(index, late));
+    for end in [Watched::spare, |watched: &Watched, index| {
+        assert_eq!(watched.close(index), NOTHING);
+    }] {
+        let index = watched.begin(response(7, Kind::Response)).unwrap();
+        end(&watched, index);
+        assert!(!watched.decide(index, late) && !watched.mark(index, late));
+        assert_eq!(watched.close(index), NOTHING);
+        assert!(watched.read(index.at()).unwrap().is_decided);
+        watched.end(index);
+    }
+}
+
+#[test]
+fn a_dry_run_marks_once_of_each_kind_and_whoever_cuts_has_the_last_word() {
+    let watched = Watched::new(1);
+    let index = watched.begin(response(7, Kind::Response)).unwrap();
+    let long = Found::TooLong(Duration::from_secs(1));
+    let slow = |bytes| Found::TooSlow(Taken { bytes, time: 9 });
+    let is_marked = || watched.read(index.at()).unwrap().is_marked;
+    assert!(watched.mark(index, long) && !watched.mark(index, long));
+    assert_eq!(is_marked(), [false, true]);
+    assert!(watched.mark(index, slow(1)) && !watched.mark(index, slow(2)));
+    assert_eq!(is_marked(), [true; 2]);
+    assert!(!watched.read(index.at()).unwrap().is_decided);
     assert_eq!(watched.found(index), None);
-    assert!(watched.read(index.at as usize).unwrap().is_decided);
+    // A redirect has led to a place that is in earnest.
+    assert!(watched.decide(index, long) && !watched.mark(index, slow(3)));
+    let all = watched.close(index);
+    assert_eq!(
+        (all.cut, all.marks),
+        (Some(long), [Some(slow(1)), Some(long)])
+    );
+}
+
+#[test]
+fn a_stream_tells_how_long_it_waited_and_a_connection_what_it_carries() {
+    let watched = Watched::new(2);
+    let carrier = watched.begin(response(7, Kind::Carrier)).unwrap();
+    let stream = watched.begin(response(7, Kind::Stream(carrier))).unwrap();
+    let read = |index: WatchedIndex| watched.read(index.at()).unwrap();
+    assert_eq!(read(stream).kind, Kind::Stream(carrier));
+    watched.blocks(stream, 100);
+    assert_eq!((read(stream).blocked, read(stream).waited), (Some(100), 0));
+    watched.goes_on(stream, 130);
+    watched.goes_on(stream, 190);
+    assert_eq!((read(stream).blocked, read(stream).waited), (None, 30));
+    watched.blocks(stream, 200);
+    watched.goes_on(stream, 205);
+    assert_eq!(read(stream).waited, 35);
+    watched.went_out(carrier, 1000, 9);
+    watched.went_out(carrier, 0, 17);
+    watched.carries(carrier, ONE_EACH);
+    watched.starts_anew(carrier, 9);
+    let connection = read(carrier);
+    assert_eq!((connection.data, connection.other), (1000, 26));
+    assert_eq!((connection.carried, connection.started), (ONE_EACH, 11));
+    watched.starts_anew(carrier, 12);
+    assert_eq!(read(carrier).started, 12);
+}
+
+#[test]
+fn streams_leave_room_for_all_else() {
+    for room in [2 * 64, 64 * 16 + 64] {
+        let watched = Watched::new(room);
+        let carrier = watched.begin(response(7, Kind::Carrier)).unwrap();
+        let begin = |kind| watched.begin(response(7, kind));
+        let streams = std::iter::from_fn(|| begin(Kind::Stream(carrier))).count();
+        let others = std::iter::from_fn(|| begin(Kind::Response)).count();
+        assert_eq!(streams + others + 1, watched.room());
+        assert!(others >= watched.room() / 4 && streams >= watched.room() / 4);
+    }
+}
+
+#[test]
+fn only_a_minimum_in_earnest_is_one() {
+    let in_earnest = Bounds {
+        is_dry_run: false,
+        ..BOUNDS
+    };
+    assert_eq!(in_earnest.min_rate_in_earnest(), BOUNDS.min_rate);
+    for bounds in [BOUNDS, Bounds::default()] {
+        assert_eq!(bounds.min_rate_in_earnest(), None);
+    }
 }

@@ -1,0 +1,270 @@
+//! What the watch is told of an HTTP/2 connection and its streams: an entry for the
+//! connection while it has streams with bounds, and one for each of these while its worker
+//! is not done. All of it under the lock of the connection's streams.
+//!
+//! A connection has no more than a part of the entries; a stream that found none asks again
+//! whenever its worker looks around.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::running::Running;
+use super::stream_meter::StreamMeter;
+use super::streams::{Guard, Streams};
+use super::trip::Trip;
+use crate::limit::slow::MinRate;
+use crate::store::{Begun, Bounds, Carried, Counter, Findings, Kind, Watched};
+
+/// One connection may have one of so many entries.
+const PART: usize = 4;
+
+impl Streams {
+    /// Lets the watch know how many streams there are, and how many wait.
+    pub(super) fn publish(&self, _guard: &Guard<'_>, running: Running) {
+        if let Some(entry) = self.entry.get() {
+            let (live, waiting) = (self.live.get(), self.waiting.get());
+            let carried = Carried {
+                active: live.saturating_sub(waiting),
+                waiting,
+                spared: live.saturating_sub(self.bound.get()),
+            };
+            running.child.watched.carries(entry, carried);
+        }
+    }
+
+    /// The answer on a stream is watched from now on.
+    pub(super) fn begin(
+        &self,
+        guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+        bounds: &Bounds,
+    ) {
+        self.metered.fetch_add(1, Relaxed);
+        self.bind(guard, running, meter, bounds);
+    }
+
+    /// The bounds of a stream are new, or others.
+    pub(super) fn bind(
+        &self,
+        guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+        bounds: &Bounds,
+    ) {
+        let before = meter.bounds.replace(*bounds);
+        if !meter.is_sent.get() {
+            self.rebind(guard, running, meter, [&before, bounds]);
+        }
+        match meter.entry.get() {
+            Some(entry) => running.child.watched.bound(entry, bounds),
+            None => self.enroll(guard, running, meter),
+        }
+    }
+
+    /// A stream that is under way has other bounds than before, or none: so has the connection.
+    fn rebind(
+        &self,
+        guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+        [before, now]: [&Bounds; 2],
+    ) {
+        let [before, now] = [before, now].map(Bounds::min_rate_in_earnest);
+        if before == now {
+            return;
+        }
+        let others = self.bound.get() - u32::from(before.is_some());
+        self.bound.set(others + u32::from(now.is_some()));
+        let (all, added) = match (self.min_rate.get(), before, now) {
+            (None, ..) => (now, true),
+            (Some(all), None, Some(now)) => (Some(all.with(now)), true),
+            _ => (self.min_rate_of_all(guard), false),
+        };
+        let is_new = self.min_rate.replace(all) != all;
+        if let Some(entry) = self.entry.get() {
+            let watched = &running.child.watched;
+            if is_new {
+                watched.bound(entry, &self.bounds());
+            }
+            if added {
+                watched.starts_anew(entry, meter.begun);
+            }
+        }
+        self.publish(guard, running);
+    }
+
+    /// What holds for all the streams of the connection together.
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            min_rate: self.min_rate.get(),
+            ..Bounds::default()
+        }
+    }
+
+    fn min_rate_of_all(&self, guard: &Guard<'_>) -> Option<MinRate> {
+        let under_way = self.requests(guard).filter(|trip| !trip.is_sent.get());
+        let meters = under_way.filter_map(|trip| trip.meter.get());
+        let all = meters.filter_map(|meter| meter.bounds.get().min_rate_in_earnest());
+        all.reduce(MinRate::with)
+    }
+
+    /// Takes the entries that are missing, if there is room.
+    fn enroll(&self, guard: &Guard<'_>, running: Running, meter: &StreamMeter<'_>) {
+        let watched = &running.child.watched;
+        if meter.entry.get().is_some() || meter.is_sent.get() {
+            return;
+        }
+        let begin = |kind| {
+            let (fd, now) = (meter.fd, meter.begun);
+            watched.begin(Begun {
+                fd,
+                seat: None,
+                kind,
+                now,
+            })
+        };
+        if self.entry.get().is_none()
+            && let Some(entry) = begin(Kind::Carrier)
+        {
+            watched.bound(entry, &self.bounds());
+            self.entry.set(Some(entry));
+            self.publish(guard, running);
+        }
+        let has_part = (self.entries.get() as usize) < part(watched);
+        let carrier = self.entry.get().filter(|_| has_part);
+        let entry = carrier.and_then(|carrier| begin(Kind::Stream(carrier)));
+        match entry {
+            Some(entry) => {
+                watched.bound(entry, &meter.bounds.get());
+                self.entries.set(self.entries.get() + 1);
+                meter.entry.set(Some(entry));
+                if meter.is_waiting.get() {
+                    watched.blocks(entry, running.nanos());
+                }
+            }
+            None if !meter.is_told.replace(true) => {
+                running.runtime.segment.add(Counter::Unwatched, 1);
+            }
+            None => {}
+        }
+    }
+
+    /// A stream begins to wait for its client, or goes on.
+    pub(super) fn turn(
+        &self,
+        guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+        is_waiting: bool,
+    ) {
+        self.enroll(guard, running, meter);
+        self.waits(guard, running, meter, is_waiting && !meter.is_sent.get());
+    }
+
+    fn waits(
+        &self,
+        guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+        is_waiting: bool,
+    ) {
+        if meter.is_waiting.replace(is_waiting) == is_waiting {
+            return;
+        }
+        let waiting = self.waiting.get();
+        self.waiting.set(match is_waiting {
+            true => waiting + 1,
+            false => waiting.saturating_sub(1),
+        });
+        if let Some(entry) = meter.entry.get() {
+            let (watched, now) = (&running.child.watched, running.nanos());
+            match is_waiting {
+                true => watched.blocks(entry, now),
+                false => watched.goes_on(entry, now),
+            }
+        }
+        self.publish(guard, running);
+    }
+
+    /// The worker of a stream is done with it, having handed on the last of it or not. What
+    /// has not gone out yet waits, and holds no worker.
+    pub(super) fn done(
+        &self,
+        guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+        is_whole: bool,
+    ) {
+        self.leave(running, meter);
+        if is_whole && !meter.is_sent.get() {
+            self.waits(guard, running, meter, true);
+        }
+    }
+
+    /// Gives the entry of a stream back.
+    fn leave(&self, running: Running, meter: &StreamMeter<'_>) {
+        if let Some(entry) = meter.entry.take() {
+            let watched = &running.child.watched;
+            meter.findings.set(watched.close(entry));
+            watched.end(entry);
+            self.entries.set(self.entries.get().saturating_sub(1));
+        }
+    }
+
+    /// The last byte of a request's stream has gone out.
+    pub(super) fn is_sent(&self, guard: &Guard<'_>, trip: &Trip<'_>) {
+        if trip.is_sent.replace(true) {
+            return;
+        }
+        self.live.set(self.live.get().saturating_sub(1));
+        if let Some(meter) = trip.meter.get() {
+            meter.is_sent.set(true);
+            let bounds = [&meter.bounds.get(), &Bounds::default()];
+            self.rebind(guard, trip.running, meter, bounds);
+            self.waits(guard, trip.running, meter, false);
+        }
+        self.publish(guard, trip.running);
+    }
+
+    /// The request has ended.
+    pub(super) fn forget(&self, guard: &Guard<'_>, trip: &Trip<'_>) {
+        self.is_sent(guard, trip);
+        let Some(meter) = trip.meter.take() else {
+            return;
+        };
+        self.leave(trip.running, meter);
+        if self.metered.fetch_sub(1, Relaxed) == 1
+            && let Some(entry) = self.entry.take()
+        {
+            trip.running.child.watched.end(entry);
+        }
+    }
+
+    /// What the watch has found of a stream, once; it was cut with its connection where that
+    /// was cut while it waited.
+    pub(super) fn findings(
+        &self,
+        _guard: &Guard<'_>,
+        running: Running,
+        meter: &StreamMeter<'_>,
+    ) -> Findings {
+        self.leave(running, meter);
+        let own = meter.findings.take();
+        let is_bound = meter.bounds.get().min_rate_in_earnest().is_some();
+        let of_all = self
+            .entry
+            .get()
+            .filter(|_| meter.is_waiting.get() && is_bound);
+        let cut = own.cut.or_else(|| running.child.watched.found(of_all?));
+        let is_new = cut.is_none() || !meter.is_cut.replace(true);
+        match is_new {
+            true => Findings { cut, ..own },
+            false => Findings::default(),
+        }
+    }
+}
+
+/// How many entries the streams of one connection may have.
+fn part(watched: &Watched) -> usize {
+    watched.room() / PART
+}
