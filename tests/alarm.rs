@@ -12,6 +12,7 @@ on_every_mpm!(
     alarm_is_there_without_a_word_and_silent_below_its_mark_or_off,
     clients_cannot_write_lines,
     without_a_rule_there_are_the_numbers_only,
+    whoever_a_dry_run_marks_is_described,
 );
 
 /// The parent looks about every ten seconds.
@@ -216,4 +217,35 @@ fn without_a_rule_there_are_the_numbers_only(mpm: Mpm) {
         );
     }
     assert_eq!(told(&httpd, "limitipconn(503)"), [""; 0]);
+}
+
+/// Nobody is refused in its place; another place is in earnest, so it has its worker still.
+fn whoever_a_dry_run_marks_is_described(mpm: Mpm) {
+    let httpd = small_pool(mpm, 4)
+        .expect_refusals()
+        .conf(
+            "IPLimitAlarm busy=50% every=1s
+             IPLimitZone everybody key=all
+             <Location /hoge>
+                 MaxConnPerKey everybody 1
+                 IPLimitDryRun On
+             </Location>
+             <Location /fuga>
+                 MaxConnPerIP 10 scope=location
+             </Location>",
+        )
+        .start();
+    let _held = [8, 9, 9].map(|n| {
+        let client = httpd.client(&format!("127.0.0.{n}"));
+        client.hold("/hoge/hold.cgi")
+    });
+    let holders = wait_for_lines(&httpd, "limitipconn(503): ", 2);
+    let vhost = format!("localhost:{}", httpd.port());
+    let said = format!("rule MaxConnPerKey:everybody@/hoge, vhost {vhost}, uri \"/hoge/hold.cgi\"");
+    for holds in ["127.0.0.8 holds 1 worker,", "127.0.0.9 holds 2 workers,"] {
+        let is_it = |line: &&String| line.contains(holds) && line.ends_with(&said);
+        assert!(holders.iter().any(|line| is_it(&line)), "{holders:#?}");
+    }
+    let marked = httpd.gauge().marked("MaxConnPerKey:everybody@/hoge");
+    assert_eq!(marked, 2);
 }

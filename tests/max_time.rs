@@ -159,16 +159,25 @@ fn dry_run_tells_and_cuts_nobody(mpm: Mpm) {
              <Location /long>
                  IPLimitMinRate off
                  IPLimitMaxTime 3s
+             </Location>
+             <Location /both>
+                 IPLimitMinRate 500 after=1s window=2s
+                 IPLimitMaxTime 1s
              </Location>",
         )
         .file("long/600kb.bin", vec![b'x'; 600_000])
+        .file("both/600kb.bin", vec![b'x'; 600_000])
         .start();
     let long = read(&httpd, 1, "/long/600kb.bin", 100_000);
     let mut slow = httpd.client("127.0.1.2").with_tiny_buffer().connect();
     slow.send(slow.request("GET", "/hoge/600kb.bin", "Connection: close\r\n"));
+    // What is too old is looked at still: it is too slow, too.
+    let mut both = httpd.client("127.0.1.3").with_tiny_buffer().connect();
+    both.send(both.request("GET", "/both/600kb.bin", "Connection: close\r\n"));
     pass(6);
     assert_eq!(long.finish().bytes, 600_000);
     assert_eq!(slow.response().body.len(), 600_000);
+    assert_eq!(both.response().body.len(), 600_000);
     let is_told = |address: &str, why: &str| {
         let text = format!("limitipconn(501): client {address} would be cut (dry run): {why}");
         let lines = httpd.wait_for_log(&text);
@@ -176,7 +185,14 @@ fn dry_run_tells_and_cuts_nobody(mpm: Mpm) {
     };
     is_told("127.0.1.1", "held for ");
     is_told("127.0.1.2", "too slow: ");
-    assert_eq!(httpd.log_lines("limitipconn(501): ").len(), 2);
+    is_told("127.0.1.3", "held for ");
+    is_told("127.0.1.3", "too slow: ");
+    assert_eq!(httpd.log_lines("limitipconn(501): ").len(), 4);
+    let gauge = httpd.gauge();
+    assert_eq!(
+        (gauge.number("cut_too_long"), gauge.number("cut_too_slow")),
+        (2, 2)
+    );
 }
 
 fn lines_have_the_level_that_was_said(mpm: Mpm) {

@@ -96,12 +96,17 @@ fn of_all_kinds(mpm: Mpm) -> Setup {
         .fold(setup, |setup, code| setup.expect_log(code))
 }
 
-/// Half of them read 200 bytes a second, the others nothing.
+/// Half of them, of each kind, read 200 bytes a second, the others next to nothing.
 fn thirty_readers(httpd: &Httpd) -> Vec<Reader> {
     (0..30)
         .map(|n| {
             let path = PLACES[n % PLACES.len()];
-            Reader::start(&reader(httpd, n), path, if n % 2 == 0 { 200 } else { 1 })
+            let rate = if (n / PLACES.len()).is_multiple_of(2) {
+                200
+            } else {
+                1
+            };
+            Reader::start(&reader(httpd, n), path, rate)
         })
         .collect()
 }

@@ -1,0 +1,285 @@
+//! Single streams of HTTP/2 whose client takes them too slowly: what else goes on beside them
+//! neither saves them nor suffers with them.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{H2, Httpd, Mpm, Setup, Stream, at_once, on_threaded_mpms};
+
+on_threaded_mpms!(
+    control_frames_are_no_progress,
+    upload_and_events_beside_a_download_do_not_save_it,
+    small_window_hides_no_drip_and_harms_nobody,
+    stalled_stream_is_reset_whatever_h2streamtimeout_says,
+    whoever_may_not_be_cut_is_not_cut_with_its_connection,
+    streams_of_one_client_leave_the_watch_to_others,
+    response_that_lasts_too_long_is_reset_alone,
+);
+
+const RULE: &str = "IPLimitMinRate 10000 after=3s window=4s";
+/// after= and window=, and much more.
+const IN_TIME: Duration = Duration::from_secs(20);
+
+const BIG: u64 = 20 << 20;
+
+fn over_http2(mpm: Mpm) -> Setup {
+    Httpd::on(mpm)
+        .load(&["http2"])
+        .expect_log("limitipconn(501): ")
+        .conf("Protocols h2c http/1.1")
+        .big_file("hoge/big.bin", BIG)
+        .big_file("fuga/big.bin", BIG)
+}
+
+#[track_caller]
+fn open(h2: &H2, path: &str) -> Stream {
+    let mut stream = h2.open(path);
+    assert_eq!(stream.status(), 200, "{path}");
+    stream
+}
+
+/// Waits for so many lines of cuts, each of a client that is too slow.
+#[track_caller]
+fn wait_for_cuts(httpd: &Httpd, number: u64, since: Instant) {
+    httpd.wait_for_within(IN_TIME, |gauge| gauge.number("cut_too_slow") >= number);
+    let took = since.elapsed();
+    assert!(took >= Duration::from_secs(6), "too soon: {took:?}");
+    httpd.wait_for_log("limitipconn(501): ");
+    let lines = httpd.log_lines("limitipconn(501): ");
+    assert_eq!(lines.len() as u64, number, "{lines:#?}");
+    for line in &lines {
+        assert!(line.contains(" cut: too slow: "), "{line}");
+    }
+}
+
+/// Answers to PING, and heads without a body, are more bytes than the minimum asks for.
+fn control_frames_are_no_progress(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf("IPLimitMinRate 100 after=3s window=4s")
+        .file("hoge/some.bin", vec![b'x'; 20_000])
+        .start();
+    let start = Instant::now();
+    let stalls = httpd.client("127.0.0.2").h2();
+    let stalled = open(&stalls, "/hoge/big.bin");
+    // The worker of this one is done with it: what is missing waits in mod_http2.
+    let waits = httpd.client("127.0.0.3").h2_with_window(1000);
+    let rest = open(&waits, "/hoge/some.bin");
+    let until = start + IN_TIME;
+    std::thread::scope(|scope| {
+        for h2 in [&stalls, &waits] {
+            scope.spawn(move || {
+                while Instant::now() < until && h2.try_ping().is_ok() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+        let stalls = &stalls;
+        scope.spawn(move || {
+            let head = || {
+                stalls
+                    .try_open("HEAD", "/hoge/small.txt", true)?
+                    .try_finish()
+            };
+            while Instant::now() < until && head().is_ok() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        wait_for_cuts(&httpd, 2, start);
+    });
+    for stream in [stalled, rest] {
+        assert!(stream.try_finish().is_err(), "it is whole");
+    }
+    drop((stalls, waits));
+    assert_eq!(httpd.wait_for_quiet().number("faults"), 0);
+}
+
+fn upload_and_events_beside_a_download_do_not_save_it(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf(RULE)
+        .script(
+            "hoge/takes.cgi",
+            "#!/bin/sh\ngot=$(wc -c)\nprintf 'Content-Type: text/plain\\n\\n%s\\n' \"$got\"\n",
+        )
+        .start();
+    let gate = httpd.gate("events");
+    let h2 = httpd.client("127.0.0.2").h2();
+    let start = Instant::now();
+    let events = open(&h2, "/hoge/hold.cgi?events");
+    let mut upload = h2.upload("/hoge/takes.cgi");
+    let stalled = open(&h2, "/hoge/big.bin");
+    let mut sent = 0;
+    while httpd.log_lines("limitipconn(501): ").is_empty() {
+        assert!(start.elapsed() < IN_TIME, "it is not cut");
+        upload.send(&[b'x'; 100], false).expect("send a piece");
+        sent += 100;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    wait_for_cuts(&httpd, 1, start);
+    assert!(stalled.try_finish().is_err(), "it is whole");
+    upload.send(b"", true).expect("send the end");
+    assert_eq!(upload.finish().text(), format!("{sent}\n"));
+    drop(gate);
+    assert_eq!(events.finish().text(), "started\nended\n");
+    drop(h2);
+    assert_eq!(httpd.wait_for_quiet().number("faults"), 0);
+}
+
+/// A window of less than a piece: each of its bytes counts when it has gone out.
+fn small_window_hides_no_drip_and_harms_nobody(mpm: Mpm) {
+    let httpd = over_http2(mpm).conf(RULE).start();
+    let start = Instant::now();
+    let drips = httpd.client("127.0.0.2").h2_with_window(1000);
+    let mut dripping = open(&drips, "/hoge/big.bin");
+    let fast = httpd.client("127.0.0.3").h2_with_window(1000);
+    let mut flowing = open(&fast, "/hoge/big.bin");
+    let until = start + IN_TIME;
+    std::thread::scope(|scope| {
+        // Half a kilobyte at a time, since a client gives windows back by halves.
+        scope.spawn(|| {
+            while let Ok(Some(_)) = dripping.try_read() {
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        });
+        scope.spawn(|| {
+            while Instant::now() < until {
+                assert!(matches!(flowing.try_read(), Ok(Some(_))));
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        wait_for_cuts(&httpd, 1, start);
+        let line = httpd.log_lines("limitipconn(501): ").remove(0);
+        assert!(line.contains("client 127.0.0.2 cut: too slow: "), "{line}");
+    });
+}
+
+fn stalled_stream_is_reset_whatever_h2streamtimeout_says(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf("H2StreamTimeout 2")
+        .conf(RULE)
+        .conf("<Location /fuga>\nIPLimitMinRate off\n</Location>")
+        .start();
+    let start = Instant::now();
+    let h2 = httpd.client("127.0.0.2").h2();
+    let stalled = open(&h2, "/hoge/big.bin");
+    let mut active = open(&h2, "/hoge/big.bin");
+    // Nobody measures these two: they are mod_http2's.
+    let unmeasured = open(&h2, "/fuga/big.bin");
+    let other = httpd.client("127.0.0.3").h2();
+    let alone = open(&other, "/fuga/big.bin");
+    let mut bytes = 0;
+    while httpd.log_lines("limitipconn(501): ").is_empty() {
+        assert!(start.elapsed() < IN_TIME, "it is not cut");
+        let piece = active.try_read().expect("a stream that goes on");
+        bytes += piece.expect("more of the body").len();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    wait_for_cuts(&httpd, 1, start);
+    for stream in [stalled, unmeasured, alone] {
+        assert!(stream.try_finish().is_err(), "it is whole");
+    }
+    let rest = active.finish();
+    assert_eq!((bytes + rest.body.len()) as u64, BIG);
+    assert_eq!(h2.status("/hoge/small.txt"), 200);
+    drop((h2, other));
+    let gauge = httpd.wait_for_quiet();
+    assert_eq!(
+        (gauge.number("cut_too_slow"), gauge.number("faults")),
+        (1, 0)
+    );
+}
+
+fn whoever_may_not_be_cut_is_not_cut_with_its_connection(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf(RULE)
+        .conf(
+            "H2StreamTimeout 60
+             <Location /fuga>
+                 IPLimitMinRate off
+             </Location>
+             <Location /dry>
+                 IPLimitDryRun On
+                 IPLimitMinRate 20000 after=1s window=2s
+             </Location>
+             <Location /spared>
+                 IPLimitExempt all
+             </Location>",
+        )
+        .big_file("dry/big.bin", BIG)
+        .big_file("spared/big.bin", BIG)
+        .start();
+    let start = Instant::now();
+    let clients = [("/fuga", 2), ("/dry", 3), ("/spared", 4)].map(|(place, n)| {
+        let h2 = httpd.client(&format!("127.0.0.{n}")).h2();
+        let spared = open(&h2, &format!("{place}/big.bin"));
+        let stalled = open(&h2, "/hoge/big.bin");
+        (h2, spared, stalled)
+    });
+    wait_for_cuts(&httpd, 3, start);
+    at_once_each(clients, |(h2, spared, stalled)| {
+        assert!(stalled.try_finish().is_err(), "it is whole");
+        assert_eq!(spared.finish().body.len() as u64, BIG);
+        assert_eq!(h2.status("/hoge/small.txt"), 200);
+    });
+    let dry = "limitipconn(501): client 127.0.0.3 would be cut (dry run): too slow: ";
+    assert_eq!(httpd.wait_for_log(dry).len(), 1);
+}
+
+/// Does it to each, side by side.
+fn at_once_each<T: Send, const N: usize>(all: [T; N], work: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for one in all {
+            let work = &work;
+            scope.spawn(move || work(one));
+        }
+    });
+}
+
+fn streams_of_one_client_leave_the_watch_to_others(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf(
+            "StartServers 1\nServerLimit 1\nThreadLimit 12\nThreadsPerChild 12\nMaxRequestWorkers 12
+             MinSpareThreads 1\nMaxSpareThreads 12
+             H2MaxWorkers 200
+             SendBufferSize 16384",
+        )
+        .conf(RULE)
+        .start();
+    let start = Instant::now();
+    let many: Vec<_> = at_once(4, |_| {
+        let h2 = httpd.client("127.0.0.2").h2();
+        let streams = h2.open_many(100, "/hoge/big.bin");
+        (h2, streams)
+    });
+    let slow = httpd.client("127.0.0.3").read_slowly("/hoge/big.bin");
+    let line = "limitipconn(501): client 127.0.0.3 cut: too slow: ";
+    while httpd.log_lines(line).is_empty() {
+        assert!(start.elapsed() < 2 * IN_TIME, "{}", httpd.error_log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(httpd.gauge().number("unwatched"), 0);
+    drop((many, slow));
+    assert_eq!(httpd.wait_for_quiet().number("faults"), 0);
+}
+
+fn response_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
+        .start();
+    let h2 = httpd.client("127.0.0.2").h2();
+    let (mut long, mut sibling) = (open(&h2, "/hoge/big.bin"), open(&h2, "/fuga/big.bin"));
+    let start = Instant::now();
+    let mut bytes = 0;
+    // Both at a megabyte a second or so.
+    while let Ok(Some(_)) = long.try_read() {
+        assert!(start.elapsed() < IN_TIME, "it is not cut");
+        let piece = sibling.try_read().expect("a stream that goes on");
+        bytes += piece.expect("more of the body").len();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let rest = sibling.finish();
+    assert_eq!((bytes + rest.body.len()) as u64, BIG);
+    let line = "limitipconn(501): client 127.0.0.2 cut: held for 2 s, vhost ";
+    assert_eq!(httpd.wait_for_log(line).len(), 1);
+    assert_eq!(httpd.gauge().number("cut_too_long"), 1);
+}
