@@ -54,6 +54,13 @@ impl Bucket {
         })
     }
 
+    /// How many tokens are gone from it, the one that grows back included; never more than
+    /// it holds.
+    pub fn used(&self, word: u64, now: u64) -> u32 {
+        let gone = word.saturating_sub(now).div_ceil(self.interval.max(1));
+        gone.min(self.burst.into()) as u32
+    }
+
     /// How many may come at once when it is full: fewer than it holds where the last of
     /// them would wait too long.
     pub fn most(&self) -> u32 {

@@ -117,6 +117,16 @@ impl Window {
         state.over(word, now, true)
     }
 
+    /// How many of its number have come; all, while the client is frozen.
+    pub fn used(&self, word: u64, now: u64) -> u32 {
+        let used = match State::read(word, now / MILLI) {
+            None => 0,
+            Some(state) if state.frozen => self.number(),
+            Some(state) => state.count.min(self.number()),
+        };
+        used as u32
+    }
+
     /// What becomes of a request that is counted.
     #[inline]
     pub fn decide(&self, word: u64, now: u64) -> Decision {
