@@ -62,7 +62,7 @@ fn section_shows_totals_rules_and_holders(mpm: Mpm) {
         "<dt>Places held: 3</dt>",
         "<dt>Untracked: 0</dt>",
         "<dt>Faults: 0</dt>",
-        "<tr><td>MaxConnPerIP@/hoge</td><td>-</td><td>2</td><td>location</td><td>requests</td><td>3</td><td>1</td></tr>",
+        "<tr><td>MaxConnPerIP@/hoge</td><td>-</td><td>2</td><td>location</td><td>requests</td><td>3</td><td>1</td><td>0</td><td>0</td></tr>",
         "<tr><td>MaxConnPerIP@/hoge</td><td>-</td><td>127.0.0.2</td><td>2</td></tr>\n\
          <tr><td>MaxConnPerIP@/hoge</td><td>-</td><td>127.0.0.3</td><td>1</td></tr>",
     ] {
@@ -106,6 +106,7 @@ fn lines_for_programs_are_a_name_and_a_number(mpm: Mpm) {
             "IPLimitPassed: 3",
             "IPLimitRefused: 1",
             "IPLimitRefusedDryRun: 0",
+            "IPLimitDelayed: 0",
             "IPLimitExempt: 0",
             "IPLimitKeysUsed: 2",
             &format!("IPLimitKeysCapacity: {capacity}"),
@@ -133,7 +134,7 @@ fn lines_for_programs_are_a_name_and_a_number(mpm: Mpm) {
     // A program that takes what follows the first colon for a number finds one, or none.
     let numbers = ours.iter().filter_map(|line| line.split_once(": "));
     let numbers = numbers.filter(|(_, number)| number.parse::<u64>().is_ok());
-    assert_eq!(numbers.count(), 16, "{text}");
+    assert_eq!(numbers.count(), 17, "{text}");
 }
 
 /// What an administrator writes is text, in HTML too.

@@ -5,14 +5,16 @@
 
 #![forbid(unsafe_code)]
 
+mod highest;
 mod holders;
+mod keys;
 mod meta;
 mod names;
 mod snapshot;
 mod worker;
 
 pub use holders::holders;
-pub use meta::{Kind, Meta, Rate};
+pub use meta::{Guard, Kind, Meta, Rate, What};
 pub use names::client;
 pub use snapshot::snapshot;
 pub use worker::Worker;

@@ -256,15 +256,17 @@ fn ask_server<'r>(running: Running, request: Request<'r>, site: &'r Site<'r>, lo
         return DECLINED;
     };
     let spared = exempt::spares(level.exempt, running, request, trip.client.address);
+    let at = (Level::Server, look);
+    let asking = || Asking::new(running, request, trip, at, level, site);
     if spared == Spared::All {
         if level.limits() {
+            asking().spare_all();
             answer::exempt(running, request, trip);
         }
         return DECLINED;
     }
     if !level.rules.is_empty() {
-        let at = (Level::Server, look);
-        let asking = Asking::new(running, request, trip, at, level, site);
+        let asking = asking();
         let status = ask(running, request, trip, asking, spared);
         if status != DECLINED {
             return status;
@@ -289,6 +291,7 @@ fn ask<'r>(
         return asking.ask_all();
     }
     if asking.has_rates() {
+        asking.spare_rates();
         answer::exempt(running, request, trip);
     }
     asking.without_rates().ask_all()
@@ -314,14 +317,15 @@ fn ask_directory<'r>(
         return DECLINED;
     };
     let spared = spares(running, request, trip, [site.level.exempt, said.exempt]);
+    let at = (Level::Directory, look);
+    let asking = Asking::new(running, request, trip, at, said, site);
     let status = if spared == Spared::All {
         if said.limits() {
+            asking.spare_all();
             answer::exempt(running, request, trip);
         }
         DECLINED
     } else {
-        let at = (Level::Directory, look);
-        let asking = Asking::new(running, request, trip, at, said, site);
         ask(running, request, trip, asking, spared)
     };
     if keeps && status == DECLINED {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::running::Runtime;
 use super::status;
-use crate::gauge;
+use crate::gauge::{self, Meta};
 use crate::httpd::log::LogLevel;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::state;
@@ -56,7 +56,8 @@ pub fn look(runtime: &Runtime) {
         let rules = reading
             .rules
             .iter()
-            .filter(|rule| rule.generation == runtime.generation);
+            .filter(|rule| rule.generation == runtime.generation)
+            .filter(|rule| Meta::unpack(rule.meta).is_some_and(|meta| meta.is_rule()));
         let life = Heartbeat {
             rules: rules.count() as u32,
             busy,

@@ -2,6 +2,7 @@
 //! per client request. A refusal gives back what was taken; a dry run only marks.
 
 mod rates;
+mod record;
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -13,7 +14,6 @@ use super::rules::Placed;
 use super::running::Running;
 use super::trip::Trip;
 use super::zones::Key;
-use crate::gauge::Meta;
 use crate::httpd::pool::List;
 use crate::httpd::request::Request;
 use crate::limit::concurrency::over;
@@ -375,24 +375,7 @@ impl<'r> Asking<'r> {
         // A dry run goes on, and asks each rule once all the same.
         trip.note(ask.rule.id.get(), verdict == Verdict::RefusedDryRun);
         self.answer.running.count_refusal(ask.rule, verdict);
-        if let What::Places { meaning, .. } = ask.what {
-            self.redefine(ask.rule, meaning);
-        }
+        self.redefine_as(ask);
         self.answer.refuse(found)
-    }
-
-    /// Notes what the rule means here: the defaults of the sections around its own are
-    /// known only now.
-    #[inline]
-    fn redefine(&self, rule: &Placed<'r>, meaning: Meaning) {
-        if let Some(index) = rule.record.get() {
-            let meta = Meta::of_places(&rule.terms, meaning).pack();
-            self.answer
-                .running
-                .runtime
-                .segment
-                .ledger()
-                .redefine(index, meta);
-        }
     }
 }

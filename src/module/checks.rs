@@ -3,7 +3,8 @@
 
 use super::MODULE;
 use super::exempt;
-use super::rules::{Inventory, Placed};
+use super::inventory::Inventory;
+use super::rules::Placed;
 use crate::httpd::server::Server;
 use crate::httpd::tree::{self, Node};
 use crate::limit::arguments;

@@ -156,6 +156,7 @@ fn ask(running: Running, visitor: &Visitor, connection: Connection<'_>, client: 
         .base_server()
         .and_then(|server| server.config(MODULE));
     if base.map_or_else(|| spares(main), spares) {
+        running.count(rule, Fate::Exempt);
         return OPEN;
     }
     let busy = terms.meaning(&main.level.defaults).busy;

@@ -9,7 +9,7 @@ use std::io::Write;
 use self::places::{Line, Place, over};
 use self::section::rule_row;
 use super::MODULE;
-use super::rules::Inventory;
+use super::inventory::Inventory;
 use crate::httpd::command::Context;
 use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;

@@ -7,7 +7,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::config::Site;
-use super::rules::{Inventory, Placed, may_count, zone_named};
+use super::inventory::{Inventory, zone_named};
+use super::rules::{Placed, may_count};
 use super::running::{
     ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, RATES, Running, Runtime, SERVER_KEY_RULE,
     SERVER_RULE, WATCH, WIDE, flag,
@@ -175,6 +176,7 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         }
     }
     records::record_wide_counts(runtime, flags);
+    records::record_guards(runtime, inventory);
     pool.on_clear(runtime);
     runtime.rise();
     let rules = inventory.rules().filter(|rule| rule.terms.is_on());

@@ -17,6 +17,7 @@ mod exempt;
 mod found;
 mod hooks;
 mod hourly;
+mod inventory;
 mod lifecycle;
 mod memory;
 mod place;

@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::MODULE;
-use super::rules::Placed;
+use super::inventory::Inventory;
+use super::rules::{Placed, family_of};
 use super::running::{Runtime, WIDE, flag};
-use crate::gauge::Meta;
+use crate::gauge::{Guard, Meta, What};
 use crate::httpd::log::LogLevel;
 use crate::httpd::server::Server;
 use crate::limit::concurrency::count_of;
@@ -36,7 +37,9 @@ pub fn record(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Server<'_>>) 
     record_shared_count(runtime, rule, met_on);
     if !rule.networks.is_empty() {
         // Like rules of one place share their count, which then is no single one's.
-        ledger.register(rule.count.get().0, Meta::WIDE, rule.place, rule.vhost());
+        let scope = scope_of(&meta).unwrap_or(Scope::Location);
+        let shared = Meta::shared(rule.family(scope));
+        ledger.register(rule.count.get().0, shared.pack(), rule.place, rule.vhost());
     }
 }
 
@@ -68,7 +71,8 @@ fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Serv
         scope.word()
     );
     let ledger = runtime.segment.ledger();
-    let register = |id: CountId, vhost| ledger.register(id.0, Meta::WIDE, &name, vhost);
+    let meta = Meta::shared(rule.family(scope)).pack();
+    let register = |id: CountId, vhost| ledger.register(id.0, meta, &name, vhost);
     if scope == Scope::Zone {
         register(rule.count_of(scope, rule.at, CountId(0)), None);
         return;
@@ -88,12 +92,52 @@ fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Serv
 
 /// What a record says of the rule; None for `off`.
 pub fn meta_of(rule: &Placed<'_>) -> Option<Meta> {
-    match (&rule.terms, rule.meaning_at_home()) {
-        (Terms::Rate(rating), _) => Meta::of_rate(rating),
+    let (what, scope) = match (&rule.terms, rule.meaning_at_home()) {
+        (Terms::Rate(rating), _) => (What::of_rate(rating)?, rating.scope),
         (Terms::Concurrency(terms), Some(meaning)) if terms.limit.is_some() => {
-            Some(Meta::of_places(&rule.terms, meaning))
+            (What::of_places(&rule.terms, meaning), meaning.scope)
         }
-        _ => None,
+        _ => return None,
+    };
+    Some(Meta {
+        what,
+        family: rule.family(scope),
+        dry_run: rule.is_dry_run_at_home(),
+    })
+}
+
+fn scope_of(meta: &Meta) -> Option<Scope> {
+    match meta.what {
+        What::Places { meaning, .. } => Some(meaning.scope),
+        What::Rate(rate) => Some(rate.scope),
+        What::Guard(_) | What::Shared => None,
+    }
+}
+
+/// What is watched beside the rules gets records too, so that all that acts under pressure
+/// can be shown with its mark.
+pub fn record_guards(runtime: &Runtime, inventory: &Inventory<'_>) {
+    let ledger = runtime.segment.ledger();
+    let record = |guard: Guard, place: &str, server: Option<Server<'_>>| {
+        let site = server.and_then(|server| server.config(MODULE));
+        let name = format!("{}@{place}", guard.directive());
+        let own = site.map_or(0, |site| site.id.get().0);
+        let id = CountId::named(&["guard", &name]).0 ^ own.rotate_left(1);
+        let is_virtual = server.is_some_and(Server::is_virtual);
+        let vhost = site.filter(|_| is_virtual).map(|site| site.label.get());
+        let meta = Meta::guard(guard).pack();
+        if let Some(index) = ledger.register(id, meta, &name, vhost) {
+            ledger.redefine(index, meta);
+            ledger.touch(index, runtime.generation);
+        }
+    };
+    for placed in inventory.guards() {
+        if let Some(guard) = placed.guard {
+            record(guard, placed.place, Some(placed.server));
+        }
+    }
+    if let Some(alarm) = runtime.alarm {
+        record(Guard::Alarm(alarm.busy), "server", None);
     }
 }
 
@@ -129,7 +173,9 @@ pub fn record_wide_counts(runtime: &Runtime, flags: u32) {
             };
             let CountId(id) = count_of(scope, level, CountId(0), site.id.get());
             let vhost = (scope == Scope::Vhost && server.is_virtual()).then(|| site.label.get());
-            ledger.register(id, Meta::WIDE, &name, vhost);
+            let family = count_of(scope, level, CountId(0), CountId(0));
+            let meta = Meta::shared(family_of(scope, family));
+            ledger.register(id, meta.pack(), &name, vhost);
             if scope == Scope::Server {
                 break;
             }

@@ -1,11 +1,10 @@
-//! Rules where they stand, and the inventory of all that the server's files hold.
+//! Rules where they stand.
 
 use std::cell::Cell;
 
 use super::MODULE;
 use super::zones::Zone;
 use crate::httpd::command::Command;
-use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;
 use crate::limit::concurrency::{count_of, shared_count_of};
 use crate::limit::key::CountId;
@@ -45,6 +44,8 @@ pub struct Placed<'p> {
     pub line: u32,
     /// What its own section says for rules that do not say.
     pub beside: Cell<Defaults>,
+    /// `IPLimitDryRun` of its own section.
+    pub dry_run: Cell<Option<bool>>,
     // The cells are written while the configuration is read and before children are
     // made, by one thread; those of a .htaccess rule by the request that reads it.
     /// Its own name in shared memory; set when everything was read.
@@ -58,20 +59,9 @@ pub struct Placed<'p> {
     /// Its record in shared memory, when there was room.
     pub record: Cell<Option<RecordIndex>>,
     /// Whether a later plain rule of the same section took its place.
-    superseded: Cell<bool>,
-    next: Cell<Option<&'p Placed<'p>>>,
-}
-
-/// All rules of the server's files, and what can be told about them before serving.
-pub struct Inventory<'p> {
-    pool: Pool<'p>,
-    rules: Cell<Option<&'p Placed<'p>>>,
-    /// What some place says for rules that do not say, each once.
-    defaults: Cell<&'p [Defaults]>,
-    sections_give_scope: Cell<bool>,
-    warnings: Cell<&'p [&'p str]>,
-    zones: Cell<&'p [&'p Zone<'p>]>,
-    watches: Cell<bool>,
+    pub(super) superseded: Cell<bool>,
+    /// The rule that was written before it.
+    pub(super) next: Cell<Option<&'p Placed<'p>>>,
 }
 
 impl Ruling for Placed<'_> {
@@ -127,6 +117,7 @@ impl<'p> Placed<'p> {
             file: command.node().map_or("", |node| pool.text(&node.file())),
             line: command.node().map_or(0, |node| node.line()),
             beside: Cell::new(beside),
+            dry_run: Cell::new(None),
             id: Cell::new(CountId(0)),
             count: Cell::new(CountId(0)),
             shared: Cell::new(CountId(0)),
@@ -208,6 +199,22 @@ impl<'p> Placed<'p> {
         Some(self.meaning(self.terms.concurrency()?, &defaults))
     }
 
+    /// Whether it only marks in its own place, for people who look before traffic comes.
+    pub fn is_dry_run_at_home(&self) -> bool {
+        let site = self.server.and_then(|server| server.config(MODULE));
+        let around = site.and_then(|site| site.level.settings.dry_run);
+        self.dry_run.get().or(around).unwrap_or(false)
+    }
+
+    /// What its counts under this scope have in common, on whichever virtual host.
+    #[inline]
+    pub fn family(&self, scope: Scope) -> u64 {
+        if self.terms.is_about_connections() {
+            return self.count.get().0;
+        }
+        family_of(scope, self.count_of(scope, self.at, CountId(0)))
+    }
+
     /// The count or bucket that it adds to under this scope, for a request of this virtual
     /// host.
     #[inline]
@@ -260,99 +267,14 @@ impl<'p> Placed<'p> {
     }
 }
 
-impl<'p> Inventory<'p> {
-    /// The inventory of the configuration that this pool holds.
-    pub fn of(pool: Pool<'p>) -> &'p Inventory<'p> {
-        let make = || Inventory {
-            pool,
-            rules: Cell::new(None),
-            defaults: Cell::new(&[]),
-            sections_give_scope: Cell::new(false),
-            warnings: Cell::new(&[]),
-            zones: Cell::new(&[]),
-            watches: Cell::new(false),
-        };
-        // SAFETY: nothing else is stored under this key.
-        unsafe { pool.shared(c"limitipconn.inventory", make) }
+/// The family of counts of this scope, by the name of the one that is on no virtual host.
+#[inline]
+pub fn family_of(scope: Scope, CountId(id): CountId) -> u64 {
+    match scope {
+        Scope::Location => id,
+        // Those of a virtual host and of all have one name there.
+        _ => id ^ (scope as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }
-
-    /// Adds a rule.
-    pub fn add(&self, rule: &'p Placed<'p>) {
-        rule.next.set(self.rules.replace(Some(rule)));
-    }
-
-    /// Adds a zone; `Err` is the one that has its name.
-    pub fn declare(&self, zone: &'p Zone<'p>) -> Result<(), &'p Zone<'p>> {
-        if let Some(first) = zone_named(self.zones.get(), zone.name) {
-            return Err(first);
-        }
-        let known = self.zones.get().iter().copied();
-        self.zones.set(self.pool.slice(known.chain([zone])));
-        Ok(())
-    }
-
-    /// Notes that some place says how slow a client may be, or how long a response may last.
-    pub fn note_watch(&self) {
-        self.watches.set(true);
-    }
-
-    /// Whether some place does.
-    pub fn watches(&self) -> bool {
-        self.watches.get()
-    }
-
-    /// The zones, in the order in which they were declared.
-    pub fn zones(&self) -> &'p [&'p Zone<'p>] {
-        self.zones.get()
-    }
-
-    /// Notes what some place says for rules that do not say.
-    pub fn note_defaults(&self, defaults: Defaults, in_section: bool) {
-        if in_section && defaults.scope.is_some() {
-            self.sections_give_scope.set(true);
-        }
-        let known = self.defaults.get();
-        if !known.contains(&defaults) {
-            self.defaults
-                .set(self.pool.slice(known.iter().copied().chain([defaults])));
-        }
-    }
-
-    /// Notes a warning for the end of the reading.
-    pub fn warn(&self, text: &str) {
-        let text = self.pool.text(text);
-        self.warnings.set(
-            self.pool
-                .slice(self.warnings.get().iter().copied().chain([text])),
-        );
-    }
-
-    /// The warnings noted so far.
-    pub fn warnings(&self) -> &'p [&'p str] {
-        self.warnings.get()
-    }
-
-    /// The rules, last written first.
-    pub fn rules(&self) -> impl Iterator<Item = &'p Placed<'p>> {
-        std::iter::successors(self.rules.get(), |rule| rule.next.get())
-            .filter(|rule| !rule.superseded.get())
-    }
-
-    /// Whether some section gives the rules in it another scope.
-    pub fn sections_give_scope(&self) -> bool {
-        self.sections_give_scope.get()
-    }
-
-    /// What some place says for rules that do not say.
-    pub fn defaults(&self) -> &'p [Defaults] {
-        self.defaults.get()
-    }
-}
-
-/// The zone of this name; names ignore case.
-pub fn zone_named<'p>(zones: &[&'p Zone<'p>], name: &str) -> Option<&'p Zone<'p>> {
-    let is_it = |zone: &&&Zone<'_>| zone.name.eq_ignore_ascii_case(name);
-    zones.iter().find(is_it).copied()
 }
 
 /// Networks as a name shows them: the first few.

@@ -3,10 +3,13 @@
 //! when the last byte is handed to the kernel, or the request is aborted. Those of a
 //! stream of HTTP/2 are given back when its last byte has gone out, on another thread.
 
+mod asked;
+
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
+use self::asked::Became;
 use super::charges::Charges;
 use super::client::{self, Client};
 use super::config::Level;
@@ -66,7 +69,7 @@ pub struct Trip<'r> {
     pub stream: u32,
     /// The next request of a stream of that connection; under its lock.
     pub next_stream: Cell<*const Trip<'static>>,
-    asked: List<'r, (CountId, bool), 4>,
+    asked: List<'r, (CountId, Became), 4>,
     places: List<'r, Place, 4>,
     /// What it was charged at rates.
     pub charges: Charges<'r>,
@@ -172,24 +175,6 @@ impl<'r> Trip<'r> {
         }
         initial.keep(super::MODULE, trip);
         Some(trip)
-    }
-
-    /// What became of a rule that was asked before; None when it was not.
-    pub fn answer(&self, rule: CountId) -> Option<bool> {
-        self.asked
-            .iter()
-            .find(|(asked, _)| *asked == rule)
-            .map(|(_, passed)| passed)
-    }
-
-    /// Whether any rule was asked.
-    pub fn was_asked(&self) -> bool {
-        self.asked.iter().next().is_some()
-    }
-
-    /// Notes what became of a rule.
-    pub fn note(&self, rule: CountId, passed: bool) {
-        self.asked.push((rule, passed));
     }
 
     /// Lets those who look at the workers see what this request is: when it is watched for

@@ -26,6 +26,13 @@ mod tests {
                 writing: 2,
                 ..Pool::default()
             },
+            guards: vec![GuardRow {
+                guard: "IPLimitMinRate@server".into(),
+                busy: Some(80),
+                busy_reached: Some(false),
+                bytes_per_second: Some(1000),
+                ..GuardRow::default()
+            }],
             holders: vec![Holder {
                 client: "127.0.0.2".into(),
                 workers: 3,
@@ -41,9 +48,16 @@ mod tests {
                 scope: "location".into(),
                 count: "requests".into(),
                 busy: Some(90),
+                busy_reached: Some(true),
                 passed: 12,
                 refused: 1,
                 refused_dry_run: 2,
+                exempt: 4,
+                busiest: vec![BusyKey {
+                    key: "127.0.0.2".into(),
+                    count: 3,
+                    limit: 3,
+                }],
                 ..RuleRow::default()
             }],
             counts: vec![CountRow {
@@ -52,6 +66,7 @@ mod tests {
                 key: "127.0.0.2".into(),
                 count: 3,
             }],
+            counts_left_out: 7,
             leases: Leases {
                 capacity: 65536,
                 held: 3,
@@ -72,6 +87,14 @@ mod tests {
                 releasing: 6,
                 released: 7,
             },
+            history: vec![SampleRow {
+                unix_milliseconds: 5,
+                busy: 6,
+                passed: 7,
+                refused: 8,
+                refused_dry_run: 9,
+                cut: 10,
+            }],
             ..Snapshot::default()
         }
     }
@@ -79,24 +102,32 @@ mod tests {
     #[test]
     fn the_document_is_as_the_manual_shows_it() {
         let expected = concat!(
-            r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","pool":{"busy":2,"idle":8,"#,
+            r#"{"version":"0.1.0","httpd":"Apache/2.4.71 (Debian)","unix_milliseconds":0,"#,
+            r#""pool":{"busy":2,"idle":8,"#,
             r#""max_workers":10,"starting":0,"reading":0,"writing":2,"keepalive":0,"logging":0,"#,
             r#""dns":0,"closing":0,"gracefully_finishing":0,"idle_cleanup":0},"#,
+            r#""guards":[{"guard":"IPLimitMinRate@server","vhost":null,"busy":80,"#,
+            r#""busy_reached":false,"bytes_per_second":1000,"after_milliseconds":null,"#,
+            r#""window_milliseconds":null,"longest_milliseconds":null}],"#,
             r#""holders":[{"client":"127.0.0.2","workers":3,"oldest_seconds":17,"rule":null,"#,
             r#""vhost":null,"uri":"/hoge/a b%22<%0A","bytes_acknowledged":4096,"#,
-            r#""bytes_per_second":null}],"#,
+            r#""bytes_per_second":null}],"holders_left_out":0,"#,
             r#""rules":[{"rule":"MaxConnPerIP@/hoge","vhost":null,"limit":3,"scope":"location","#,
-            r#""count":"requests","busy":90,"period_milliseconds":null,"burst":null,"#,
+            r#""count":"requests","busy":90,"busy_reached":true,"dry_run":false,"#,
+            r#""period_milliseconds":null,"burst":null,"delay":null,"charged_by_status":false,"#,
             r#""freeze_milliseconds":null,"passed":12,"refused":1,"refused_dry_run":2,"#,
-            r#""delayed":0,"delayed_dry_run":0}],"#,
+            r#""delayed":0,"delayed_dry_run":0,"exempt":4,"#,
+            r#""busiest":[{"key":"127.0.0.2","count":3,"limit":3}]}],"#,
             r#""counts":[{"rule":"MaxConnPerIP@/hoge","vhost":"localhost:8080","key":"127.0.0.2","#,
-            r#""count":3}],"frozen":[],"#,
+            r#""count":3}],"counts_left_out":7,"frozen":[],"frozen_left_out":0,"#,
             r#""leases":{"capacity":65536,"pending":0,"held":3,"releasing":0,"released":0},"#,
             r#""keys":{"capacity":65536,"used":1,"held":1,"rated":0,"frozen":0},"#,
             r#""evictions":0,"untracked":0,"exempt":8,"log_lines_left_out":9,"audits":10,"#,
             r#""audit_mismatches":0,"cut_too_slow":0,"cut_too_long":0,"#,
             r#""unwatched":0,"cuts_put_off":0,"faults":0,"#,
-            r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7}}"#,
+            r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7},"#,
+            r#""history":[{"unix_milliseconds":5,"busy":6,"passed":7,"refused":8,"#,
+            r#""refused_dry_run":9,"cut":10}]}"#,
         );
         assert_eq!(json(&busy()), expected);
     }

@@ -2,7 +2,7 @@
 //! then written by [`json`](super::json) or another writer of this floor.
 //!
 //! Field names and their order are the document that users read: a field may be
-//! added, none is renamed. All numbers are counts of things, without a unit.
+//! added, none is renamed. A number is a count of things, unless its field names a unit.
 
 use serde::Serialize;
 
@@ -16,17 +16,28 @@ pub struct Snapshot {
     pub version: String,
     /// What httpd calls itself, for example `Apache/2.4.71 (Debian)`.
     pub httpd: String,
+    /// When this is, in milliseconds since 1970.
+    pub unix_milliseconds: u64,
     /// The workers of the server.
     pub pool: Pool,
-    /// Who holds the busy workers, the one that holds one longest first; nobody while there is
-    /// no rule and no response is watched.
+    /// What acts beside the rules: who is cut, and when the log tells who holds the workers.
+    pub guards: Vec<GuardRow>,
+    /// Who holds the busy workers, the one that holds one longest first, at most [`MOST`];
+    /// nobody while there is no rule and no response is watched.
     pub holders: Vec<Holder>,
-    /// Every rule of the configuration, and those met in .htaccess files; in no order.
+    /// Holders beyond those.
+    pub holders_left_out: u64,
+    /// Every rule of the configuration, and those met in .htaccess files, by virtual host and
+    /// name.
     pub rules: Vec<RuleRow>,
-    /// Every count of requests that is above 0.
+    /// The counts of requests that are above 0, the highest first, at most [`MOST`].
     pub counts: Vec<CountRow>,
-    /// Every key that is frozen.
+    /// Counts beyond those.
+    pub counts_left_out: u64,
+    /// The keys that are frozen, the longest first, at most [`MOST`].
     pub frozen: Vec<FrozenRow>,
+    /// Frozen keys beyond those.
+    pub frozen_left_out: u64,
     /// The leases: one for each place that a request holds.
     pub leases: Leases,
     /// The cells of the table: one for each client and count.
@@ -57,6 +68,36 @@ pub struct Snapshot {
     pub faults: u64,
     /// What was found when places of dead children were given back, since start.
     pub reaped: Reaped,
+    /// The last ten minutes, a sample about every ten seconds, the oldest first.
+    pub history: Vec<SampleRow>,
+}
+
+/// How many holders, counts and frozen keys are told.
+pub const MOST: usize = 1000;
+/// How many of a rule's keys are told.
+pub const BUSIEST: usize = 5;
+
+impl Pool {
+    /// Whether at least so many percent of the workers are busy.
+    pub fn reaches(&self, percent: u8) -> bool {
+        self.busy * 100 >= u64::from(percent) * self.max_workers
+    }
+
+    /// The states of workers that are there, with their numbers: those that are busy first.
+    pub fn states(&self) -> [(&'static str, u64); 10] {
+        [
+            ("reading", self.reading),
+            ("writing", self.writing),
+            ("keepalive", self.keepalive),
+            ("logging", self.logging),
+            ("dns", self.dns),
+            ("closing", self.closing),
+            ("gracefully_finishing", self.gracefully_finishing),
+            ("idle", self.idle),
+            ("starting", self.starting),
+            ("idle_cleanup", self.idle_cleanup),
+        ]
+    }
 }
 
 /// Workers of the whole server, by what they do now.
@@ -103,10 +144,18 @@ pub struct RuleRow {
     pub count: String,
     /// From how many percent of busy workers on it refuses, 1..=100; none: always.
     pub busy: Option<u8>,
+    /// Whether so many are busy now; none without `busy`.
+    pub busy_reached: Option<bool>,
+    /// Whether it only marks what it would refuse.
+    pub dry_run: bool,
     /// The period of a rate in milliseconds; none for what is counted at a time.
     pub period_milliseconds: Option<u64>,
     /// How many may come at once from a full bucket; none but for a `rate`.
     pub burst: Option<u32>,
+    /// So many of a burst pass at once and the others wait; none: nobody waits.
+    pub delay: Option<u32>,
+    /// Whether a rate is charged by what became of a request (`on=`).
+    pub charged_by_status: bool,
     /// How long one hit too many freezes its key, in milliseconds; none: until its window
     /// ends.
     pub freeze_milliseconds: Option<u64>,
@@ -120,6 +169,60 @@ pub struct RuleRow {
     pub delayed: u64,
     /// Requests that would have waited, were it not a dry run, since start.
     pub delayed_dry_run: u64,
+    /// Requests that an exemption spared of this rule, since start.
+    pub exempt: u64,
+    /// The keys that are nearest to its limit, the nearest first, at most [`BUSIEST`].
+    pub busiest: Vec<BusyKey>,
+}
+
+/// How near a key is to the limit of a rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BusyKey {
+    /// The key, as in [`CountRow`].
+    pub key: String,
+    /// What it has in flight, or has used of its burst or of its window's number.
+    pub count: u64,
+    /// How much of that it may have.
+    pub limit: u64,
+}
+
+/// What acts beside the rules, perhaps only while many workers are busy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GuardRow {
+    /// Its name, `IPLimitMinRate@/hoge`.
+    pub guard: String,
+    /// `name:port` of the virtual host that says it; none for the main server.
+    pub vhost: Option<String>,
+    /// From how many percent of busy workers on it acts, 1..=100; none: always.
+    pub busy: Option<u8>,
+    /// Whether so many are busy now; none without `busy`.
+    pub busy_reached: Option<bool>,
+    /// `IPLimitMinRate`: what a client has to take.
+    pub bytes_per_second: Option<u64>,
+    /// `IPLimitMinRate`: how old a response is before it is judged.
+    pub after_milliseconds: Option<u64>,
+    /// `IPLimitMinRate`: over which time that is measured.
+    pub window_milliseconds: Option<u64>,
+    /// `IPLimitMaxTime`: how long a response may last.
+    pub longest_milliseconds: Option<u64>,
+}
+
+/// One look of the parent at it all; its counters count from the start, and go on over
+/// reloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SampleRow {
+    /// When, in milliseconds since 1970.
+    pub unix_milliseconds: u64,
+    /// Busy workers.
+    pub busy: u64,
+    /// What all rules had passed.
+    pub passed: u64,
+    /// What all rules had refused.
+    pub refused: u64,
+    /// What all rules would have refused, were it not a dry run.
+    pub refused_dry_run: u64,
+    /// Responses that had been cut.
+    pub cut: u64,
 }
 
 /// One client's requests in flight in one count.

@@ -83,12 +83,13 @@ impl State {
     }
 }
 
-/// A cell and its label, as read.
-pub struct Entry {
+/// A cell, as read, and whatever was read beside it.
+pub struct Entry<T> {
     pub state: State,
+    pub tag: u64,
     pub count: CountId,
     pub rate: u64,
-    pub name: KeyName,
+    pub beside: T,
 }
 
 /// A cell of the table; one cache line.
@@ -178,8 +179,13 @@ impl Cell {
         step();
     }
 
-    /// All of one moment; none for a cell without a key.
-    pub fn read(&self, label: &Label) -> Option<Entry> {
+    /// All of one moment, with what its key is called; none for a cell without a key.
+    pub fn read(&self, label: &Label) -> Option<Entry<KeyName>> {
+        self.read_with(|| label.read())
+    }
+
+    /// All of one moment, with what `beside` reads in it; none for a cell without a key.
+    pub fn read_with<T>(&self, beside: impl Fn() -> T) -> Option<Entry<T>> {
         loop {
             let state = State(self.state.load(Acquire));
             let tag = self.tag.load(Acquire);
@@ -189,15 +195,16 @@ impl Cell {
             step();
             let count = CountId(self.count.load(Acquire));
             step();
-            let (rate, name) = (self.rate(tag), label.read());
+            let (rate, beside) = (self.rate(tag), beside());
             step();
             // The loads above are Acquire, so this one comes last.
             if self.state.load(Relaxed) == state.0 {
                 return Some(Entry {
                     state,
+                    tag,
                     count,
                     rate,
-                    name,
+                    beside,
                 });
             }
         }

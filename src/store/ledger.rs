@@ -14,7 +14,7 @@ pub const NAME: usize = 160;
 /// Bytes of a virtual host that are kept.
 pub const VHOST: usize = 64;
 /// Words in which a caller packs what a rule says.
-pub const META: usize = 3;
+pub const META: usize = 4;
 /// How far from its place a record may lie: bounds what a lookup costs.
 const REACH: u32 = 64;
 
@@ -48,10 +48,12 @@ pub enum Fate {
     Delayed,
     /// It would have had to wait, were it not a dry run.
     DelayedDryRun,
+    /// An exemption spared it.
+    Exempt,
 }
 
 /// One more than the last.
-const FATES: usize = Fate::DelayedDryRun as usize + 1;
+const FATES: usize = Fate::Exempt as usize + 1;
 
 /// The number of a record, good for as long as the segment lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +140,19 @@ impl Ledger {
         {
             record.set_meta(meta);
         }
+    }
+
+    /// Whether all words of the record's `meta` but the last are these; true for a record
+    /// that is not there.
+    #[inline]
+    pub fn begins_with(&self, index: RecordIndex, meta: [u64; META]) -> bool {
+        let Some(record) = self.records.get(index.0 as usize) else {
+            return true;
+        };
+        let words = record.meta.iter().zip(meta).take(META - 1);
+        words.fold(true, |same, (word, value)| {
+            same & (word.load(Relaxed) == value)
+        })
     }
 
     /// Counts a request that the rule was asked about.

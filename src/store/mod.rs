@@ -67,7 +67,9 @@ pub use layout::Size;
 pub use lease::LeaseIndex;
 pub use ledger::{Fate, Ledger, META, RecordIndex, RuleRecord};
 pub use majority::Majority;
-pub use reading::{Frozen, KeyCount, KeyTally, LeaseTally, Reading, read};
+pub use reading::{
+    Frozen, KeyCount, KeyTally, LeaseTally, Reading, Seen, read, read_but_keys, scan,
+};
 pub use reap::{Reaped, audit, reap, reconcile};
 pub use segment::{Parts, Segment, SegmentError};
 pub use table::Keyed;

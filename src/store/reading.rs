@@ -6,9 +6,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::cell::Entry;
+use super::cell::{Cell, Entry};
 use super::header::Counter;
-use super::label::KeyName;
+use super::label::{KeyName, Label};
 use super::lease::{Kind, Word};
 use super::ledger::RuleRecord;
 use super::reap::Reaped;
@@ -64,6 +64,8 @@ pub struct KeyTally {
     pub held: u64,
     /// Those that have the state of a rate which is not back at its beginning.
     pub rated: u64,
+    /// Those that are frozen.
+    pub frozen: u64,
 }
 
 /// All there is to see.
@@ -111,8 +113,18 @@ pub fn read(segment: &Segment, now: u64) -> Reading {
     Reading {
         counts,
         frozen,
-        leases: read_leases(segment),
         keys,
+        ..read_but_keys(segment)
+    }
+}
+
+/// Reads everything but the keys: what a table of millions must not make slow.
+pub fn read_but_keys(segment: &Segment) -> Reading {
+    Reading {
+        counts: Vec::new(),
+        frozen: Vec::new(),
+        keys: KeyTally::default(),
+        leases: read_leases(segment),
         rules: segment.ledger().iter().collect(),
         untracked: segment.read(Counter::Untracked),
         evictions: segment.read(Counter::Evictions),
@@ -134,9 +146,31 @@ pub fn read(segment: &Segment, now: u64) -> Reading {
     }
 }
 
-fn read_keys(segment: &Segment, now: u64) -> (Vec<KeyCount>, Vec<Frozen>, KeyTally) {
+/// One key of the table, without its name.
+pub struct Seen {
+    /// In which count.
+    pub count: CountId,
+    /// How often it is held.
+    pub held: u32,
+    /// What is known of its rate.
+    pub rate: u64,
+    tag: u64,
+    cell: &'static Cell,
+    label: &'static Label,
+}
+
+impl Seen {
+    /// What it is called; none if the cell has become another key's meanwhile. Most are
+    /// never asked: names are what costs.
+    pub fn name(&self) -> Option<KeyName> {
+        let entry = self.cell.read(self.label)?;
+        (entry.tag == self.tag).then_some(entry.beside)
+    }
+}
+
+/// Goes through all keys, and counts them. `now` as for [`read`].
+pub fn scan(segment: &Segment, now: u64, mut see: impl FnMut(Seen)) -> KeyTally {
     let cells = segment.table.cells;
-    let (mut counts, mut frozen) = (Vec::new(), Vec::new());
     let mut tally = KeyTally {
         capacity: cells.len() as u64,
         ..KeyTally::default()
@@ -148,26 +182,47 @@ fn read_keys(segment: &Segment, now: u64) -> (Vec<KeyCount>, Vec<Frozen>, KeyTal
         }
         let Some(Entry {
             state,
+            tag,
             count,
             rate,
-            name,
-        }) = cell.read(label)
+            ..
+        }) = cell.read_with(|| ())
         else {
             continue;
         };
+        let is_frozen = rating::frozen_for(rate, now).is_some();
         tally.used += 1;
         tally.rated += u64::from(!rating::is_spent(rate, now));
-        if let Some(left) = rating::frozen_for(rate, now) {
-            frozen.push(Frozen { count, name, left });
-        } else if state.count() > 0 {
-            tally.held += 1;
-            counts.push(KeyCount {
-                count,
-                name,
-                value: state.count(),
-            });
-        }
+        tally.frozen += u64::from(is_frozen);
+        tally.held += u64::from(!is_frozen && state.count() > 0);
+        see(Seen {
+            count,
+            held: state.count(),
+            rate,
+            tag,
+            cell,
+            label,
+        });
     }
+    tally
+}
+
+fn read_keys(segment: &Segment, now: u64) -> (Vec<KeyCount>, Vec<Frozen>, KeyTally) {
+    let (mut counts, mut frozen) = (Vec::new(), Vec::new());
+    let tally = scan(segment, now, |seen| {
+        let (count, value) = (seen.count, seen.held);
+        let left = rating::frozen_for(seen.rate, now);
+        if left.is_none() && value == 0 {
+            return;
+        }
+        let Some(name) = seen.name() else {
+            return;
+        };
+        match left {
+            Some(left) => frozen.push(Frozen { count, name, left }),
+            None => counts.push(KeyCount { count, name, value }),
+        }
+    });
     (counts, frozen, tally)
 }
 

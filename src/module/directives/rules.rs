@@ -6,8 +6,10 @@ use crate::limit::policy::{self, Ruling};
 use crate::limit::rating::Limit;
 use crate::limit::rule::{Concurrency, Directive, Terms};
 use crate::limit::syntax;
+use crate::module::config::Beside;
+use crate::module::inventory::Inventory;
 use crate::module::lifecycle;
-use crate::module::rules::{Inventory, Placed};
+use crate::module::rules::Placed;
 use crate::report::message::Id;
 
 /// The handler of a limiting directive.
@@ -43,17 +45,23 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
         ));
     }
     // SAFETY: the only call in this handler: either of the two is made.
-    let (rules, beside) = unsafe {
+    let (rules, beside, dry_run) = unsafe {
         if about_connections {
             let site = site(command);
-            (&mut site.connections, site.level.defaults)
+            let Beside {
+                defaults, settings, ..
+            } = *site.level;
+            (&mut site.connections, defaults, settings.dry_run)
         } else {
             let level = level(command);
-            let defaults = level.defaults;
-            (&mut level.rules, defaults)
+            let Beside {
+                defaults, settings, ..
+            } = **level;
+            (&mut level.rules, defaults, settings.dry_run)
         }
     };
     let rule = Placed::new(command, directive, &said, beside);
+    rule.dry_run.set(dry_run);
     let rival = rules
         .iter()
         .copied()

@@ -1,10 +1,11 @@
 //! The directives that say how refusals are answered and told.
 
 use super::{level, site};
+use crate::gauge::Guard;
 use crate::httpd::command::Command;
 use crate::limit::settings::Settings;
 use crate::limit::syntax::{self, Fault};
-use crate::module::rules::Inventory;
+use crate::module::inventory::Inventory;
 
 /// Puts one setting in its place; of several lines in one section the last counts, as
 /// with httpd's own settings.
@@ -21,9 +22,14 @@ fn set<T>(
 }
 
 pub(super) fn dry_run(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    set(command, syntax::on_or_off(arguments), |settings, on| {
-        settings.dry_run = Some(on);
-    })
+    let on = syntax::on_or_off(arguments).map_err(|fault| fault.to_string())?;
+    // SAFETY: the only call in this handler.
+    let level = unsafe { level(command) };
+    level.say(command.pool(), |beside| beside.settings.dry_run = Some(on));
+    for rule in level.rules {
+        rule.dry_run.set(Some(on));
+    }
+    Ok(())
 }
 
 pub(super) fn headers(command: Command<'_>, arguments: &str) -> Result<(), String> {
@@ -55,19 +61,17 @@ pub(super) fn error_status(command: Command<'_>, arguments: &str) -> Result<(), 
 
 pub(super) fn min_rate(command: Command<'_>, arguments: &str) -> Result<(), String> {
     set(command, syntax::min_rate(arguments), |settings, rate| {
-        if rate.is_some() {
-            Inventory::of(command.pool()).note_watch();
-        }
         settings.min_rate = Some(rate);
+        let guard = rate.map(Guard::MinRate);
+        Inventory::of(command.pool()).note_guard(command, "IPLimitMinRate", guard);
     })
 }
 
 pub(super) fn max_time(command: Command<'_>, arguments: &str) -> Result<(), String> {
     set(command, syntax::max_time(arguments), |settings, time| {
-        if time.is_some() {
-            Inventory::of(command.pool()).note_watch();
-        }
         settings.max_time = Some(time);
+        let guard = time.map(Guard::MaxTime);
+        Inventory::of(command.pool()).note_guard(command, "IPLimitMaxTime", guard);
     })
 }
 

@@ -5,7 +5,7 @@ use crate::httpd::command::Command;
 use crate::limit::arguments;
 use crate::limit::mime::{self, Pattern};
 use crate::limit::syntax::Fault;
-use crate::module::rules::Inventory;
+use crate::module::inventory::Inventory;
 use crate::report::message::Id;
 
 pub(super) fn no_ip_limit(command: Command<'_>, arguments: &str) -> Result<(), String> {

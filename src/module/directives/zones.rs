@@ -3,7 +3,7 @@
 use crate::httpd::command::Command;
 use crate::limit::syntax::{self, KeySource};
 use crate::module::MODULE;
-use crate::module::rules::Inventory;
+use crate::module::inventory::Inventory;
 use crate::module::zones::{Source, Zone};
 
 pub(super) fn zone(command: Command<'_>, arguments: &str) -> Result<(), String> {

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 
 use super::super::directives::ROWS;
+use super::super::inventory::Inventory;
 use super::super::place;
-use super::super::rules::{Inventory, Placed};
+use super::super::rules::Placed;
 use crate::httpd::command::Context;
 use crate::httpd::server::Server;
 use crate::httpd::tree::Node;

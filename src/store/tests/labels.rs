@@ -69,7 +69,7 @@ fn every_name_is_read_as_it_was_written() {
             let found = segment.table.find(key.digest).expect("it has a cell");
             let label = &segment.table.labels[found.at as usize];
             let entry = found.cell.read(label).expect("it is of a key");
-            assert_eq!(entry.name, expected, "{n}");
+            assert_eq!(entry.beside, expected, "{n}");
             assert_eq!(entry.count, CountId(n * 7));
             assert_eq!(Some(entry.rate), limit.charge(0, now()).into());
         });
@@ -131,7 +131,7 @@ fn no_reader_sees_a_name_of_two_keys() {
                     read += 1;
                     let n = entry.count.0;
                     assert_eq!(entry.rate, word_of(n));
-                    with_name(n, |_, expected| assert_eq!(entry.name, expected, "{n}"));
+                    with_name(n, |_, expected| assert_eq!(entry.beside, expected, "{n}"));
                 }
             }
             read
