@@ -289,9 +289,28 @@ impl<'r> Request<'r> {
     }
 
     /// Sets a header of the response.
-    pub fn set_header(self, name: &CStr, value: &CStr) {
+    pub fn set_header(self, name: &CStr, value: &str) {
+        let value = self.pool().c_text(value);
         // SAFETY: apr_table_set copies both.
-        unsafe { sys::apr_table_set((*self.rec()).headers_out, name.as_ptr(), value.as_ptr()) };
+        unsafe { sys::apr_table_set((*self.rec()).headers_out, name.as_ptr(), value) };
+    }
+
+    /// Whether it is a GET or a HEAD, which httpd takes for a GET without a body.
+    pub fn is_get(self) -> bool {
+        // SAFETY: live for 'r.
+        unsafe { (*self.rec()).method_number == sys::M_GET as c_int }
+    }
+
+    /// Says that GET and HEAD are all that is served here: what `Allow` names.
+    pub fn allow_get_only(self) {
+        // SAFETY: live for 'r; httpd makes the list with the request.
+        unsafe { (*(*self.rec()).allowed_methods).method_mask = 1 << sys::M_GET };
+    }
+
+    /// The status of an answer whose body follows.
+    pub fn set_status(self, status: c_int) {
+        // SAFETY: live for 'r.
+        unsafe { (*self.rec()).status = status };
     }
 
     /// Sends a whole body of this type.

@@ -1,4 +1,4 @@
-//! The handler `limitipconn-status`: the gauge.
+//! The handler `limitipconn-status`: the gauge as a page, as JSON, and for Prometheus.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,9 +9,10 @@ use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::state;
-use crate::report::json;
 use crate::report::message::Id;
+use crate::report::printable::encoded;
 use crate::report::snapshot::Snapshot;
+use crate::report::{html, json, openmetrics};
 use crate::sys;
 
 /// The name in `SetHandler`.
@@ -31,16 +32,38 @@ pub fn serve(running: Running, request: Request<'_>) -> c_int {
         log::request(MODULE, LogLevel::WARNING, request, &text);
         return sys::HTTP_NOT_FOUND;
     }
+    if !request.is_get() {
+        request.allow_get_only();
+        return sys::HTTP_METHOD_NOT_ALLOWED;
+    }
     let format = request
         .query()
         .unwrap_or("")
         .split('&')
         .find_map(|pair| pair.strip_prefix("format="));
-    if !matches!(format, None | Some("json")) {
-        return sys::HTTP_BAD_REQUEST;
+    request.set_header(c"Cache-Control", "no-store");
+    request.set_header(c"X-Content-Type-Options", "nosniff");
+    request.set_header(c"Referrer-Policy", "no-referrer");
+    match format {
+        None | Some("html") => {
+            request.set_header(c"Content-Security-Policy", html::POLICY);
+            let page = html::page(&snapshot(running));
+            request.send(c"text/html; charset=utf-8", &page);
+        }
+        Some("json") => request.send(c"application/json", &json::json(&snapshot(running))),
+        Some("openmetrics") => request.send(
+            openmetrics::CONTENT_TYPE,
+            &openmetrics::openmetrics(&snapshot(running)),
+        ),
+        Some(other) => {
+            let text = format!(
+                "\"format={}\" is not known; use format=html, format=json or format=openmetrics\n",
+                encoded(other.as_bytes())
+            );
+            request.set_status(sys::HTTP_BAD_REQUEST);
+            request.send(c"text/plain; charset=utf-8", &text);
+        }
     }
-    request.set_header(c"Cache-Control", c"no-store");
-    request.send(c"application/json", &json::json(&snapshot(running)));
     sys::OK
 }
 
