@@ -20,16 +20,21 @@ TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
 MODULE      := $(TARGET_DIR)/release/libmod_limitipconn.so
 COMMAND     := $(TARGET_DIR)/release/limitipconn
 
+# Ubuntu has the browser under another name.
+BROWSER    := $(if $(shell grep -sx ID=ubuntu /etc/os-release),chromium-chromedriver,chromium chromium-driver)
+
 # What Debian and Ubuntu call the things that build, demo, test and bench need.
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
 # With APXS given, the httpd is the caller's own. curl and nghttp2-client speak
-# HTTP/2 over TLS in the tests.
+# HTTP/2 over TLS in the tests; Chromium looks at the status page there, and Prometheus'
+# own parser reads the metrics.
 PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client slowhttptest valgrind mawk \
+            $(BROWSER) python3-prometheus-client \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
 # How many test programs run at once, and which of them take longest.
 JOBS       := $(shell echo $$(($$(nproc) * 2)))
-SLOW_TESTS := slow_spared alarm slow slow_http2 slow_storms heartbeat flood slow_reload slow_pressure
+SLOW_TESTS := status_browser slow_spared alarm slow slow_http2 slow_storms heartbeat flood slow_reload slow_pressure
 
 help: ## list the targets
 	@echo "Targets:"
@@ -61,12 +66,13 @@ deps: ## install what is missing (Debian, Ubuntu); elsewhere say what is missing
 	else
 	    missing=
 	    [ -n "$(apxs)" ] || missing="$$missing apxs"
-	    for command in cc nm openssl curl h2load; do
+	    for command in cc nm openssl curl h2load chromedriver; do
 	        command -v $$command >/dev/null || missing="$$missing $$command"
 	    done
 	    [ -z "$$missing" ] || fail "not found:$$missing; this is neither Debian nor Ubuntu: install httpd 2.4 with its" \
 	        "headers (httpd-devel, apache2-devel, apache-dev), libclang (clang-devel, clang-dev), a C compiler with" \
-	        "binutils, openssl, curl and nghttp2 (h2load), and for make bench valgrind"
+	        "binutils, openssl, curl, nghttp2 (h2load), Chromium with its chromedriver, Python's prometheus_client," \
+	        "and for make bench valgrind"
 	fi
 	needed=$$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml)
 	found=$$($(CARGO) --version 2>/dev/null | cut -d' ' -f2) || true

@@ -9,6 +9,7 @@
 
 mod backend;
 mod base;
+mod browser;
 mod client;
 mod gauge;
 mod h2;
@@ -31,6 +32,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 pub use backend::Backend;
+pub use browser::Browser;
 pub use client::{Client, Connection};
 pub use gauge::Gauge;
 pub use h2::{H2, Stream, count};
