@@ -43,7 +43,7 @@ mod httpd {
         "ap_exists_config_define",
         "ap_get_status_line",
         "ap_find_linked_module",
-        "ap_get_(conn|request)_module_loglevel",
+        "ap_get_(conn|request|server)_module_loglevel",
         "ap_hook_.*",
         "ap_log_(error|rerror|cerror)_",
         "ap_mpm_query",

@@ -5,22 +5,33 @@
 
 #![forbid(unsafe_code)]
 
+mod by_hand;
+mod freeze;
 mod highest;
 mod holders;
 mod keys;
 mod meta;
 mod names;
 mod snapshot;
+mod top;
 mod worker;
+mod written;
 
+pub use by_hand::ByHand;
+pub use freeze::{Frozen, NotFrozen};
 pub use holders::holders;
 pub use meta::{Guard, Kind, Meta, Rate, What};
 pub use names::client;
 pub use snapshot::snapshot;
+pub use top::top;
 pub use worker::Worker;
+pub use written::{ALL, Keys, Made, Written};
 
 use crate::limit::address::Prefix;
 use crate::store::Segment;
+
+/// The flag of the segment that says: some rule exists.
+pub const ANY_RULE: u32 = 1;
 
 /// What is looked at, and when.
 pub struct Scene<'a> {

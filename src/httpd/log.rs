@@ -47,6 +47,13 @@ pub fn shows_connection<S: Slots>(
     level.0 <= unsafe { sys::ap_get_conn_module_loglevel(connection.as_ptr(), module.index()) }
 }
 
+/// Up to which level, by httpd's number, lines about this server are written.
+pub fn level_of_server<S: Slots>(module: &Module<S>, server: Server<'_>) -> u8 {
+    // SAFETY: the server is live.
+    let level = unsafe { sys::ap_get_server_module_loglevel(server.as_ptr(), module.index()) };
+    u8::try_from(level).unwrap_or(0)
+}
+
 /// httpd shows file and line at its debug levels only, and then these serve.
 const FILE: &CStr = c"mod_limitipconn.c";
 const TEXT: &CStr = c"%s";

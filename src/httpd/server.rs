@@ -56,6 +56,12 @@ impl<'s> Server<'s> {
         }
     }
 
+    /// Its ErrorLog, as it is configured.
+    pub fn error_log(self) -> Cow<'s, str> {
+        // SAFETY: null or a text of the configuration.
+        unsafe { shown(self.rec().error_fname) }
+    }
+
     /// File and line of its `<VirtualHost>`; None for the main server, which has no one place.
     pub fn written_at(self) -> Option<(Cow<'s, str>, u32)> {
         // SAFETY: null or a text of the configuration.

@@ -91,9 +91,15 @@ impl From<IpAddr> for Address {
     }
 }
 
+impl From<Address> for IpAddr {
+    fn from(address: Address) -> Self {
+        Ipv6Addr::from_bits(address.bits()).to_canonical()
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ipv6Addr::from_bits(self.bits()).to_canonical().fmt(f)
+        IpAddr::from(*self).fmt(f)
     }
 }
 
@@ -112,6 +118,9 @@ mod tests {
         assert!(address("::ffff:192.0.2.1").is_v4());
         assert_eq!(address("::ffff:192.0.2.1").to_string(), "192.0.2.1");
         assert!(!address("2001:db8::1").is_v4());
+        for text in ["192.0.2.1", "2001:db8::1"] {
+            assert_eq!(IpAddr::from(address(text)).to_string(), text);
+        }
     }
 
     #[test]

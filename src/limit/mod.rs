@@ -10,6 +10,7 @@ pub mod concurrency;
 pub mod forwarded;
 pub mod frames;
 pub mod gcra;
+pub mod hand;
 pub mod key;
 pub mod mime;
 pub mod network;

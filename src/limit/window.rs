@@ -198,6 +198,27 @@ impl Window {
     }
 }
 
+/// The word of a window that is over.
+pub(super) const OVER: u64 = WINDOW;
+
+/// The word of a key that is frozen for this time, which every window takes for its own.
+pub(super) fn frozen(time: Duration, now: u64) -> u64 {
+    State {
+        frozen: true,
+        count: 0,
+        end: now / MILLI + time.as_millis() as u64,
+    }
+    .word()
+}
+
+/// What the word says at this time: whether the key is frozen, how many were counted, and in
+/// how many nanoseconds that ends; none where it is over.
+pub(super) fn look(word: u64, now: u64) -> Option<(bool, u32, u64)> {
+    let now = now / MILLI;
+    let state = State::read(word, now)?;
+    Some((state.frozen, state.count as u32, (state.end - now) * MILLI))
+}
+
 /// Whether the word is a window's.
 pub(super) fn is_window(word: u64) -> bool {
     word & WINDOW != 0

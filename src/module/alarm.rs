@@ -9,7 +9,7 @@ use crate::gauge::{self, Meta};
 use crate::httpd::log::LogLevel;
 use crate::httpd::scoreboard::Scoreboard;
 use crate::httpd::state;
-use crate::report::alarm::{Alarm, Heartbeat, Started};
+use crate::report::alarm::{Alarm, Check, Heartbeat, Started};
 use crate::store::{self, Counter, Fate, Sample};
 
 /// When each was written last, in seconds since the machine was started; 0 for never.
@@ -24,6 +24,15 @@ pub fn started(runtime: &Runtime, rules: usize) {
     };
     runtime.log(LogLevel::NOTICE, &text.to_string());
     HEARTBEAT.store(state::seconds_up(), Ordering::Relaxed);
+}
+
+/// Writes the line by which `limitipconn check` sees that lines arrive, if it asks for one. A
+/// notice is written whatever LogLevel says, but to syslog.
+pub fn answer(runtime: &Runtime) {
+    runtime.segment.mailbox().answer(|number| {
+        let text = Check(number).to_string();
+        runtime.log(LogLevel::NOTICE, &text);
+    });
 }
 
 /// Now and then in the parent.

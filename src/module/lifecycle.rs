@@ -171,20 +171,28 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     });
     for rule in inventory.rules() {
         records::record(runtime, rule, None);
+    }
+    // After all: counts that rules share are described by then.
+    for rule in inventory.rules() {
         if let (Some(index), Some(meta)) = (rule.record.get(), records::meta_of(rule)) {
             runtime.segment.ledger().redefine(index, meta.pack());
         }
+        records::describe_own(runtime, rule);
     }
     records::record_wide_counts(runtime, flags);
     records::record_guards(runtime, inventory);
     pool.on_clear(runtime);
     runtime.rise();
+    // A graceful restart keeps the scoreboard and never comes to pre_mpm.
+    if let Ok(scoreboard) = Scoreboard::find(runtime.segment.size().slots) {
+        runtime.segment.say(&about(runtime, scoreboard));
+    }
     let rules = inventory.rules().filter(|rule| rule.terms.is_on());
     alarm::started(runtime, rules.count());
     Ok(())
 }
 
-/// After the scoreboard was made. `Err` is the sentence with which httpd refuses to run.
+/// After the scoreboard was made: at a start, and a restart that is not graceful. `Err` is the sentence with which httpd refuses to run.
 pub fn pre_mpm() -> Result<(), String> {
     let Some(runtime) = Runtime::current() else {
         return Ok(());
@@ -212,7 +220,29 @@ fn about(runtime: &Runtime, scoreboard: Scoreboard) -> About {
             status,
         },
         httpd: state::description().into(),
+        pid: std::process::id(),
+        started: state::seconds_up(),
+        enforces: runtime.enforces,
+        has_remoteip: state::has_module(c"mod_remoteip.c"),
+        has_client_header: runtime.main.all().any(|server| {
+            let site = server.config(MODULE);
+            site.is_some_and(|site| site.client_header.is_some())
+        }),
+        is_by_peer: runtime.who == Who::Connection,
+        log_level: log::level_of_server(MODULE, runtime.main),
+        code: monitor as fn() as usize as u64,
+        other_logs: other_logs(runtime.main),
+        error_log: runtime.main.error_log().into(),
+        module: env!("CARGO_PKG_VERSION").into(),
     }
+}
+
+/// How many virtual hosts write their lines elsewhere.
+fn other_logs(main: Server<'_>) -> u32 {
+    let others = main
+        .all()
+        .filter(|server| server.is_virtual() && server.error_log() != main.error_log());
+    others.count() as u32
 }
 
 /// A child begins.
@@ -294,6 +324,7 @@ pub fn monitor() {
     }
     report_untracked(runtime);
     shortage::look(runtime);
+    alarm::answer(runtime);
     alarm::look(runtime);
     // While refusals go on their own lines tell; this is for the last of them.
     let left_out = runtime.segment.flood().take_left_out();

@@ -7,13 +7,15 @@ use super::MODULE;
 use super::inventory::Inventory;
 use super::rules::{Placed, family_of};
 use super::running::{Runtime, WIDE, flag};
-use crate::gauge::{Guard, Meta, What};
+use super::zones::Source;
+use crate::gauge::{Guard, Keys, Made, Meta, Rate, What};
 use crate::httpd::log::LogLevel;
 use crate::httpd::server::Server;
 use crate::limit::concurrency::count_of;
 use crate::limit::key::CountId;
 use crate::limit::rule::{Defaults, Directive, Level, Scope, Terms};
 use crate::report::message::Id;
+use crate::store::RecordIndex;
 
 /// Gives a rule its record, under which it is counted and shown; one of .htaccess for the
 /// server that it was met on, since it is read on every request.
@@ -34,18 +36,90 @@ pub fn record(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Server<'_>>) 
         }
         None => no_record(runtime, rule),
     }
-    record_shared_count(runtime, rule, met_on);
+    record_shared_count(runtime, rule, &meta, met_on);
     if !rule.networks.is_empty() {
         // Like rules of one place share their count, which then is no single one's.
         let scope = scope_of(&meta).unwrap_or(Scope::Location);
         let shared = Meta::shared(rule.family(scope));
-        ledger.register(rule.count.get().0, shared.pack(), rule.place, rule.vhost());
+        let index = ledger.register(rule.count.get().0, shared.pack(), rule.place, rule.vhost());
+        if let Some(index) = index.filter(|_| counts_here(rule)) {
+            describe_shared(runtime, index, rule, numberless(meta), met_on);
+        }
+    }
+    describe_own(runtime, rule);
+}
+
+/// Says what the count of a rule is about that shares it with nobody, or is the one for everybody
+/// of those that share it: its number is then the count's.
+pub fn describe_own(runtime: &Runtime, rule: &Placed<'_>) {
+    if !rule.networks.is_empty() || !counts_here(rule) {
+        return;
+    }
+    if let (Some(index), Some(meta)) = (rule.record.get(), meta_of(rule)) {
+        let ledger = runtime.segment.ledger();
+        ledger.describe(index, keys_of(rule).pack(), meta.pack());
+    }
+}
+
+/// Whether what a rule counts has the id of the rule.
+fn counts_here(rule: &Placed<'_>) -> bool {
+    let rating = rule.terms.rating();
+    rating.is_none_or(|rating| rating.scope == Scope::Location)
+}
+
+/// The same, where rules of several numbers share the count.
+fn numberless(meta: Meta) -> Meta {
+    let what = match meta.what {
+        What::Rate(rate) => What::Rate(Rate { number: 0, ..rate }),
+        _ => What::Shared,
+    };
+    Meta { what, ..meta }
+}
+
+/// Says what a count that rules share is about. What rules of the server's files say of it
+/// stays when one is met in a .htaccess file.
+fn describe_shared(
+    runtime: &Runtime,
+    index: RecordIndex,
+    rule: &Placed<'_>,
+    of: Meta,
+    met_on: Option<Server<'_>>,
+) {
+    let ledger = runtime.segment.ledger();
+    ledger.touch(index, runtime.generation);
+    let is_known = ledger.get(index).is_some_and(|record| record.keys != 0);
+    if met_on.is_none() || !is_known {
+        ledger.describe(index, keys_of(rule).pack(), of.pack());
+    }
+}
+
+/// What the keys of a rule are.
+fn keys_of(rule: &Placed<'_>) -> Keys {
+    let Some(zone) = rule.zone.get() else {
+        return Keys {
+            made: Made::Client,
+            is_secret: false,
+        };
+    };
+    Keys {
+        made: match zone.source {
+            Source::All => Made::All,
+            Source::Client(None) => Made::Client,
+            Source::Client(Some(prefix)) => Made::Network(prefix),
+            Source::Expression(_) => Made::Text,
+        },
+        is_secret: zone.is_secret,
     }
 }
 
 /// A count or bucket that rules about keys or rates share gets a record, so that it has a
 /// name: `MaxConnPerKey:api@zone`, or `...@vhost` on each virtual host.
-fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Server<'_>>) {
+fn record_shared_count(
+    runtime: &Runtime,
+    rule: &Placed<'_>,
+    of: &Meta,
+    met_on: Option<Server<'_>>,
+) {
     let scope = match &rule.terms {
         Terms::Rate(rating) => rating.scope,
         Terms::Concurrency(terms) => match rule.directive {
@@ -72,7 +146,15 @@ fn record_shared_count(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Serv
     );
     let ledger = runtime.segment.ledger();
     let meta = Meta::shared(rule.family(scope)).pack();
-    let register = |id: CountId, vhost| ledger.register(id.0, meta, &name, vhost);
+    let of = match of.what {
+        What::Rate(_) => *of,
+        _ => numberless(*of),
+    };
+    let register = |id: CountId, vhost| {
+        if let Some(index) = ledger.register(id.0, meta, &name, vhost) {
+            describe_shared(runtime, index, rule, of, met_on);
+        }
+    };
     if scope == Scope::Zone {
         register(rule.count_of(scope, rule.at, CountId(0)), None);
         return;

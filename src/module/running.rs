@@ -27,7 +27,7 @@ use crate::store::Watched;
 use crate::store::{Acquired, Counter, Desks, Fate, Holder, Identity, Keyed, LeaseIndex, Segment};
 
 /// Some rule exists, so the hooks have work.
-pub const ANY_RULE: u32 = 1;
+pub use crate::gauge::ANY_RULE;
 
 /// This generation; null while httpd reads its configuration.
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());

@@ -2,6 +2,7 @@
 
 use super::running::Running;
 use super::trip::Trip;
+use crate::gauge::ALL;
 use crate::httpd::expression::Text;
 use crate::httpd::request::Request;
 use crate::limit::address::Prefix;
@@ -74,8 +75,8 @@ impl Zone<'_> {
     ) -> Option<Key<'r>> {
         let key = match &self.source {
             Source::All => Key {
-                digest: running.secret().digest_of(b"all"),
-                name: Name::Text(b"all"),
+                digest: running.secret().digest_of(ALL),
+                name: Name::Text(ALL),
             },
             Source::Client(None) => Key::of_client(trip),
             Source::Client(Some(prefix)) => {

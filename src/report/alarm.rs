@@ -54,6 +54,11 @@ pub struct Started {
     pub table: u64,
 }
 
+/// Somebody asks whether lines arrive; its [`Display`] is the line of message 508, which holds
+/// the number that is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Check(pub u64);
+
 /// A holder and its place in the list, from 1; its [`Display`] is the line of message 503.
 struct Place<'a>(usize, &'a Holder);
 
@@ -159,6 +164,17 @@ impl Display for Busy {
         let Busy(busy, all) = *self;
         let verb = if all == 1 { "is" } else { are(busy.into()) };
         write!(f, "{busy} of {} {verb} busy", Number(all, "worker"))
+    }
+}
+
+impl Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: limitipconn check asks whether this line arrives: {:016x}",
+            Id::Check,
+            self.0
+        )
     }
 }
 
@@ -303,6 +319,10 @@ mod tests {
                 )
             );
         }
+        assert_eq!(
+            Check(0xab).to_string(),
+            "limitipconn(508): limitipconn check asks whether this line arrives: 00000000000000ab"
+        );
     }
 
     #[test]

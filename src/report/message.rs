@@ -71,11 +71,13 @@ pub enum Id {
     Unwatched = 506,
     /// A cut has to wait, because no descriptor is free.
     CutPutOff = 507,
+    /// Somebody asks whether lines arrive ([`Check`](super::alarm::Check)).
+    Check = 508,
 }
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 32] = [
+    pub const ALL: [Id; 33] = [
         Id::Refused,
         Id::LeftOut,
         Id::NoRule,
@@ -108,6 +110,7 @@ impl Id {
         Id::Started,
         Id::Unwatched,
         Id::CutPutOff,
+        Id::Check,
     ];
 
     /// The number, 100..=999.
@@ -138,6 +141,6 @@ mod tests {
         assert_eq!(Id::NoSharedMemory.number(), 306);
         assert_eq!(Id::ExpressionFailed.number(), 403);
         assert_eq!(Id::Cut.to_string(), "limitipconn(501)");
-        assert_eq!(Id::Started.number(), 505);
+        assert_eq!(Id::Check.number(), 508);
     }
 }

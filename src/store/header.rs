@@ -83,6 +83,11 @@ const HOURLY: usize = 3;
 const HOUR: u32 = 3600;
 
 impl Header {
+    /// When this was told last, by the clock of the next; None for never.
+    pub fn told(&self, about: Hourly) -> Option<u32> {
+        self.hourly[about as usize].load(Relaxed).checked_sub(1)
+    }
+
     /// Whether nobody has told this in the last hour; who hears yes tells it. `now` is
     /// in seconds of a clock that does not go back.
     pub fn is_first_this_hour(&self, about: Hourly, now: u32) -> bool {

@@ -16,6 +16,7 @@ use super::identity::Seat;
 use super::label::Label;
 use super::ledger::Record;
 use super::lock::Lock;
+use super::mailbox::Letter;
 
 /// Cells of one bucket: a key lives in one of these or not at all.
 pub const BUCKET: usize = 8;
@@ -79,6 +80,7 @@ pub struct Layout {
     pub flood: Region,
     pub notice: Region,
     pub history: Region,
+    pub mailbox: Region,
     pub len: usize,
     pub hash: u64,
 }
@@ -132,6 +134,7 @@ impl Layout {
         let flood = array!(AtomicU64, flood::WORDS);
         let notice = array!(Notice, 1);
         let history = array!(Frame, SAMPLES);
+        let mailbox = array!(Letter, 1);
         let len = usize::try_from(end)
             .ok()
             .filter(|len| isize::try_from(*len).is_ok())?;
@@ -150,6 +153,7 @@ impl Layout {
             flood,
             notice,
             history,
+            mailbox,
             len,
             hash: hash.0,
         })

@@ -33,6 +33,10 @@ pub struct Record {
     lengths: [AtomicU32; 2],
     name: [AtomicU64; NAME / 8],
     vhost: [AtomicU64; VHOST / 8],
+    /// What the keys are of the count with this id; 0 where no count has it.
+    keys: AtomicU64,
+    /// What the rule is of which that is the count, or the rules.
+    of: [AtomicU64; META],
 }
 
 /// What became of a request that a rule was asked about.
@@ -75,6 +79,10 @@ pub struct RuleRecord {
     counters: [u64; FATES],
     /// What the last [`Ledger::touch`] said.
     pub generation: u32,
+    /// What [`Ledger::describe`] said of the keys; 0 where nobody did.
+    pub keys: u64,
+    /// What it said of the rule.
+    pub of: [u64; META],
 }
 
 /// All records.
@@ -155,6 +163,17 @@ impl Ledger {
         })
     }
 
+    /// Says what the count is about that has the same id: what its keys are, in a word of the
+    /// caller's, and which rule or rules it is of, in the words of a `meta`.
+    pub fn describe(&self, index: RecordIndex, keys: u64, of: [u64; META]) {
+        if let Some(record) = self.records.get(index.0 as usize) {
+            for (word, value) in record.of.iter().zip(of) {
+                word.store(value, Relaxed);
+            }
+            record.keys.store(keys, Relaxed);
+        }
+    }
+
     /// Counts a request that the rule was asked about.
     #[inline]
     pub fn count(&self, index: RecordIndex, fate: Fate) {
@@ -191,6 +210,8 @@ impl Ledger {
                 .each_ref()
                 .map(|number| number.load(Relaxed)),
             generation: record.generation.load(Relaxed),
+            keys: record.keys.load(Relaxed),
+            of: record.of.each_ref().map(|word| word.load(Relaxed)),
         })
     }
 

@@ -18,6 +18,8 @@ mod desk;
 #[forbid(unsafe_code)]
 mod flood;
 #[forbid(unsafe_code)]
+mod hand;
+#[forbid(unsafe_code)]
 mod header;
 #[forbid(unsafe_code)]
 mod history;
@@ -35,6 +37,8 @@ mod lease;
 mod ledger;
 mod lock;
 #[forbid(unsafe_code)]
+mod mailbox;
+#[forbid(unsafe_code)]
 mod majority;
 mod memfd;
 #[cfg(test)]
@@ -45,6 +49,8 @@ mod rates;
 mod reading;
 #[forbid(unsafe_code)]
 mod reap;
+#[forbid(unsafe_code)]
+mod refused;
 mod segment;
 #[forbid(unsafe_code)]
 mod step;
@@ -58,6 +64,7 @@ mod words;
 pub use about::{About, Board};
 pub use desk::{Desks, Work};
 pub use flood::Flood;
+pub use hand::{NoRoom, Spot};
 pub use header::{Counter, Hourly};
 pub use history::{History, Sample};
 pub use holder::{Acquired, Holder, Lease};
@@ -66,12 +73,14 @@ pub use label::{KeyName, Name};
 pub use layout::Size;
 pub use lease::LeaseIndex;
 pub use ledger::{Fate, Ledger, META, RecordIndex, RuleRecord};
+pub use mailbox::Mailbox;
 pub use majority::Majority;
 pub use reading::{
     Frozen, KeyCount, KeyTally, LeaseTally, Reading, Seen, read, read_but_keys, scan,
 };
 pub use reap::{Reaped, audit, reap, reconcile};
-pub use segment::{Parts, Segment, SegmentError};
+pub use refused::SegmentError;
+pub use segment::{Parts, Segment};
 pub use table::Keyed;
 pub use watched::{Begun, Bounds, Carried, Findings, Found, Kind, Response, Watched, WatchedIndex};
 

@@ -7,12 +7,12 @@
 //! fail later; nothing here unmaps it, which is why references are `'static`.
 
 use std::fs::File;
+use std::io;
 use std::mem::{align_of, size_of};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
-use std::{error, fmt, io};
 
 use super::about::{About, Notice};
 use super::cell::Cell;
@@ -25,8 +25,10 @@ use super::label::Label;
 use super::layout::{Layout, Region, Size};
 use super::ledger::{Ledger, Record};
 use super::lock::Lock;
+use super::mailbox::{Letter, Mailbox};
 use super::majority::Majority;
 use super::memfd;
+use super::refused::SegmentError;
 use super::table::Table;
 use crate::limit::key::Secret;
 
@@ -40,23 +42,6 @@ pub struct Parts {
     pub len: usize,
     /// Its file descriptor, -1 when closed.
     pub fd: i32,
-}
-
-/// Why a mapping is not a segment of ours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SegmentError {
-    /// No address, or one that no mapping has.
-    Address,
-    /// Shorter than a header.
-    Short,
-    /// Something else, or a segment that was never finished.
-    Magic,
-    /// Sizes that no segment can have.
-    Size,
-    /// Made by a program that places its words elsewhere.
-    Layout,
-    /// Not as long as its sizes need.
-    Length,
 }
 
 /// A mapped segment. Dropping it leaves memory and descriptor as they are.
@@ -77,6 +62,7 @@ pub struct Segment {
     flood: &'static [AtomicU64; flood::WORDS],
     notice: &'static [Notice],
     history: &'static [Frame],
+    mailbox: &'static Letter,
 }
 
 // SAFETY: `base` is only copied into Parts, never read through; all other fields
@@ -111,6 +97,8 @@ unsafe impl Shared for Record {}
 unsafe impl Shared for Notice {}
 // SAFETY: as above.
 unsafe impl Shared for Frame {}
+// SAFETY: as above.
+unsafe impl Shared for Letter {}
 // SAFETY: an atomic, and a mutex in an UnsafeCell that only pthread calls touch.
 unsafe impl Shared for Lock {}
 
@@ -260,6 +248,7 @@ impl Segment {
             flood: array!(flood).first_chunk().ok_or(SegmentError::Length)?,
             notice: array!(notice),
             history: array!(history),
+            mailbox: array!(mailbox).first().ok_or(SegmentError::Length)?,
         })
     }
 
@@ -321,6 +310,11 @@ impl Segment {
         self.header.is_first_this_hour(about, now)
     }
 
+    /// When this was told last, by the clock of [`Segment::is_first_this_hour`].
+    pub fn told(&self, about: Hourly) -> Option<u32> {
+        self.header.told(about)
+    }
+
     /// Whether nearly all requests come from one proxy.
     pub fn majority(&self) -> Majority {
         Majority::new(&self.header.majority)
@@ -341,6 +335,11 @@ impl Segment {
     /// The last ten minutes.
     pub fn history(&self) -> History {
         History::new(self.history)
+    }
+
+    /// What the command asks of the parent.
+    pub fn mailbox(&self) -> Mailbox {
+        Mailbox::new(self.mailbox)
     }
 
     /// The rules' own counters.
@@ -370,18 +369,3 @@ unsafe fn header(base: NonNull<u8>, len: usize) -> Result<&'static Header, Segme
         .and_then(<[Header]>::first)
         .ok_or(SegmentError::Address)
 }
-
-impl fmt::Display for SegmentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SegmentError::Address => "the shared memory has no usable address",
-            SegmentError::Short => "the shared memory is shorter than its header",
-            SegmentError::Magic => "the memory is not a finished segment of this module",
-            SegmentError::Size => "no shared memory can have these sizes",
-            SegmentError::Layout => "the shared memory was laid out by another version",
-            SegmentError::Length => "the shared memory is not as long as its sizes need",
-        })
-    }
-}
-
-impl error::Error for SegmentError {}

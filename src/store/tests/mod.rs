@@ -14,6 +14,7 @@ use crate::limit::key::{CountId, Digest};
 mod desk;
 mod flood;
 mod full;
+mod hand;
 mod identity;
 mod interleavings;
 mod kills;

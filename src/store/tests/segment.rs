@@ -212,6 +212,17 @@ fn a_reader_outside_opens_what_the_parent_made() {
             status: 20,
         },
         httpd: "Apache/2.4.71 (Debian)".into(),
+        pid: 4711,
+        started: 9,
+        enforces: true,
+        has_remoteip: false,
+        has_client_header: true,
+        is_by_peer: false,
+        log_level: 4,
+        other_logs: 2,
+        code: 77,
+        error_log: "|/usr/bin/rotatelogs x 1M".into(),
+        module: "0.1.0".into(),
     };
     let seen = Segment::open(&file).unwrap();
     assert_eq!(seen.about(), None);
