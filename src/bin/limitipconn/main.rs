@@ -6,6 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod advise;
+mod change;
+mod check;
+mod clock;
+mod server;
+mod show;
+mod text;
+mod top;
 
 use std::process::ExitCode;
 
@@ -17,7 +24,7 @@ use clap::{Parser, Subcommand};
     name = "limitipconn",
     version,
     about = "Looks at what mod_limitipconn limits, or should",
-    after_help = "Exit codes: 0 done; 1 it could not be done, or not found; 2 wrong usage.",
+    after_help = "Exit codes: 0 done; 1 it could not be done, not found, or something is wrong; 2 wrong usage.",
     disable_help_subcommand = true,
     max_term_width = 100
 )]
@@ -28,6 +35,12 @@ struct Command {
 
 #[derive(Subcommand)]
 enum What {
+    Top(top::Arguments),
+    Show(show::Arguments),
+    Clear(change::Clear),
+    Freeze(change::Freeze),
+    Unfreeze(change::Unfreeze),
+    Check(check::Arguments),
     Advise(advise::Arguments),
 }
 
@@ -49,8 +62,16 @@ pub enum Outcome {
 pub type Answer = Result<Outcome, String>;
 
 fn main() -> ExitCode {
+    #[cfg(debug_assertions)]
+    slow_steps_for_tests();
     let answer = match Command::try_parse() {
         Ok(command) => match command.what {
+            What::Top(arguments) => top::run(arguments),
+            What::Show(arguments) => show::run(arguments),
+            What::Clear(arguments) => change::clear(arguments),
+            What::Freeze(arguments) => change::freeze(arguments),
+            What::Unfreeze(arguments) => change::unfreeze(arguments),
+            What::Check(arguments) => check::run(arguments),
             What::Advise(arguments) => advise::run(arguments),
         },
         Err(error) => not_run(error),
@@ -101,4 +122,13 @@ pub fn misused(sentence: &str) -> Outcome {
 /// Tells the user, in one sentence, what went wrong.
 pub fn complain(sentence: &str) {
     eprintln!("limitipconn: {sentence}");
+}
+
+/// Debug builds only: as the module does, so that a kill -9 meets a write in the middle.
+#[cfg(debug_assertions)]
+fn slow_steps_for_tests() {
+    let micros = std::env::var("LIMITIPCONN_SLOW_STEPS").ok();
+    if let Some(micros) = micros.and_then(|text| text.parse().ok()) {
+        mod_limitipconn::store::slow_steps(micros);
+    }
 }

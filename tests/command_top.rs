@@ -1,0 +1,114 @@
+//! `limitipconn top` on a terminal: it is live, leaves by a key or a signal, and the terminal
+//! is then as it was before.
+
+#![cfg(feature = "command")]
+
+mod support;
+
+// Each of its users has its own part of it.
+#[allow(dead_code)]
+#[path = "command/run.rs"]
+mod run;
+#[path = "command/terminal.rs"]
+mod terminal;
+
+use support::{Httpd, Mpm};
+use terminal::{Ended, Terminal};
+
+fn server() -> Httpd {
+    Httpd::on(Mpm::Event)
+        .conf("<Location /hoge>\n MaxConnPerIP 10 scope=location\n</Location>")
+        .start()
+}
+
+fn top(httpd: &Httpd) -> Terminal {
+    let file = run::pid_file(httpd);
+    let terminal = Terminal::run(&["top", "--every", "100ms", "--pid-file", &file], 120, 20);
+    terminal.wait_for("q quits");
+    assert!(terminal.is_raw(), "keys come at once");
+    terminal
+}
+
+#[test]
+fn it_is_live_and_quits_on_q() {
+    let httpd = server();
+    let terminal = top(&httpd);
+    terminal.wait_for("nobody holds a worker");
+    let held = httpd.client("127.0.0.2").hold("/hoge/hold.cgi");
+    terminal.wait_for("127.0.0.2");
+    terminal.wait_for("/hoge/hold.cgi");
+    drop(held);
+    terminal.forget();
+    terminal.wait_for("nobody holds a worker");
+    terminal.wait_for("(+0/s)");
+    terminal.press("q");
+    terminal.ends(Ended::Code(0));
+}
+
+#[test]
+fn control_c_and_escape_quit_too() {
+    let httpd = server();
+    for key in ["\x03", "\x1b", "Q"] {
+        let terminal = top(&httpd);
+        terminal.press("x");
+        terminal.press(key);
+        terminal.ends(Ended::Code(0));
+    }
+}
+
+#[test]
+fn signals_end_it_and_the_terminal_is_as_before() {
+    let httpd = server();
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        let terminal = top(&httpd);
+        terminal.signal(signal);
+        terminal.ends(Ended::Signal(signal));
+    }
+}
+
+/// Control-Z gives the terminal back for a while.
+#[test]
+fn it_stops_and_goes_on() {
+    let httpd = server();
+    let terminal = top(&httpd);
+    for by_key in [true, false] {
+        if by_key {
+            terminal.press("\x1a");
+        } else {
+            terminal.signal(libc::SIGTSTP);
+        }
+        terminal.wait_until_stopped();
+        assert!(!terminal.is_raw());
+        terminal.forget();
+        terminal.signal(libc::SIGCONT);
+        terminal.wait_for("q quits");
+        assert!(terminal.is_raw());
+    }
+    terminal.press("q");
+    terminal.ends(Ended::Code(0));
+}
+
+#[test]
+fn it_follows_the_size_of_its_screen() {
+    let httpd = server();
+    let terminal = top(&httpd);
+    terminal.forget();
+    terminal.resize(12, 5);
+    terminal.wait_for("q quits; no…");
+    terminal.press("q");
+    terminal.ends(Ended::Code(0));
+}
+
+#[test]
+fn it_ends_with_httpd() {
+    let mut httpd = server();
+    let terminal = top(&httpd);
+    httpd.stop().expect("a good end");
+    terminal.ends(Ended::Code(1));
+    let said = terminal.text();
+    let end = said.rfind("\x1b[?1049l").expect("the first screen");
+    assert!(
+        said[end..].contains("limitipconn: httpd (process "),
+        "{said:?}"
+    );
+}
