@@ -27,9 +27,10 @@ BROWSER    := $(if $(shell grep -sx ID=ubuntu /etc/os-release),chromium-chromedr
 # apache2-bin is the server without Debian's service: nothing starts on port 80.
 # With APXS given, the httpd is the caller's own. curl and nghttp2-client speak
 # HTTP/2 over TLS in the tests; Chromium looks at the status page there, and Prometheus'
-# own parser reads the metrics.
+# own parser reads the metrics. Tests start servers of their own from redis-tools: it has
+# the same program as redis-server, without the service.
 PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client slowhttptest valgrind mawk \
-            $(BROWSER) python3-prometheus-client \
+            $(BROWSER) python3-prometheus-client redis-tools \
             $(if $(GIVEN_APXS),,apache2-bin apache2-dev)
 
 # How many test programs run at once, and which of them take longest.

@@ -61,6 +61,12 @@ impl Bucket {
         gone.min(self.burst.into()) as u32
     }
 
+    /// What decides, in nanoseconds: the interval, how long it takes to fill, and the longest
+    /// backlog that is let in.
+    pub fn terms(&self) -> [u64; 3] {
+        [self.interval, self.depth, self.longest]
+    }
+
     /// How many may come at once when it is full: fewer than it holds where the last of
     /// them would wait too long.
     pub fn most(&self) -> u32 {

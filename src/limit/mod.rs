@@ -7,6 +7,7 @@
 pub mod address;
 pub mod arguments;
 pub mod concurrency;
+pub mod fleet;
 pub mod forwarded;
 pub mod frames;
 pub mod gcra;

@@ -219,6 +219,38 @@ pub(super) fn look(word: u64, now: u64) -> Option<(bool, u32, u64)> {
     Some((state.frozen, state.count as u32, (state.end - now) * MILLI))
 }
 
+/// What a word holds, for those who keep it in another form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parts {
+    /// Whether the client is frozen until the end.
+    pub frozen: bool,
+    /// How many were counted.
+    pub count: u64,
+    /// When it ends, in milliseconds.
+    pub end: u64,
+}
+
+impl Parts {
+    /// The parts of a word, over or not; all zero for that of no window.
+    pub fn of(word: u64) -> Parts {
+        Parts {
+            frozen: word & FROZEN != 0,
+            count: word >> END_BITS & COUNT,
+            end: word & END,
+        }
+    }
+
+    /// The word.
+    pub fn word(self) -> u64 {
+        State {
+            frozen: self.frozen,
+            count: self.count,
+            end: self.end,
+        }
+        .word()
+    }
+}
+
 /// Whether the word is a window's.
 pub(super) fn is_window(word: u64) -> bool {
     word & WINDOW != 0

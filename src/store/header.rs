@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::fleet::BreakerWords;
+
 /// "limitipc", in the order of bytes that readers see in a dump.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"limitipc");
 
@@ -40,10 +42,18 @@ pub enum Counter {
     Unwatched,
     /// Looks at which a cut had to wait for a descriptor.
     CutsPutOff,
+    /// Questions asked about counts that servers share.
+    FleetAsked,
+    /// Requests that went on without an answer to one.
+    FleetMissed,
+    /// How often the shared counts went out of reach.
+    FleetOutages,
+    /// Questions and tidings that found no room in their child.
+    FleetUncounted,
 }
 
 /// One more than the last.
-const COUNTERS: usize = Counter::CutsPutOff as usize + 1;
+const COUNTERS: usize = Counter::FleetUncounted as usize + 1;
 
 /// The first words of the segment.
 #[repr(C, align(64))]
@@ -66,6 +76,8 @@ pub struct Header {
     pub hourly: [AtomicU32; HOURLY],
     /// See [`Majority`](super::Majority).
     pub majority: AtomicU64,
+    /// See [`Breaker`](super::fleet::Breaker).
+    pub breaker: BreakerWords,
 }
 
 /// What is told once an hour at most.

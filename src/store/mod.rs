@@ -16,6 +16,8 @@ mod count;
 #[forbid(unsafe_code)]
 mod desk;
 #[forbid(unsafe_code)]
+pub mod fleet;
+#[forbid(unsafe_code)]
 mod flood;
 #[forbid(unsafe_code)]
 mod hand;
@@ -49,6 +51,9 @@ mod rates;
 mod reading;
 #[forbid(unsafe_code)]
 mod reap;
+#[cfg(feature = "redis")]
+#[forbid(unsafe_code)]
+pub mod redis;
 #[forbid(unsafe_code)]
 mod refused;
 mod segment;

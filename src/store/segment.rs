@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use super::about::{About, Notice};
 use super::cell::Cell;
 use super::desk::{Desk, Desks};
+use super::fleet::Breaker;
 use super::flood::{self, Flood};
 use super::header::{Counter, Header, Hourly, MAGIC, Tally};
 use super::history::{Frame, History};
@@ -340,6 +341,11 @@ impl Segment {
     /// What the command asks of the parent.
     pub fn mailbox(&self) -> Mailbox {
         Mailbox::new(self.mailbox)
+    }
+
+    /// Whether the counts that servers share are within reach.
+    pub fn breaker(&self) -> Breaker {
+        Breaker::new(self.header)
     }
 
     /// The rules' own counters.

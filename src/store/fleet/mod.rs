@@ -1,0 +1,170 @@
+//! Counts that several servers share: what one child of a server asks and tells, and whether
+//! there is anybody to ask.
+//!
+//! A request never talks to the other side itself: it gives its order to the child's *courier*,
+//! a thread that has the one connection, and waits for a bounded time. What is given back
+//! when a request ends is left for the courier without a lock, so that a signal handler may do
+//! it. Whether the other side is there is known to all children ([`Breaker`]).
+
+mod breaker;
+mod courier;
+mod inbox;
+mod order;
+mod places;
+mod ticket;
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+pub use breaker::{Breaker, BreakerWords, Event, Health};
+pub use courier::{Courier, Tell};
+pub use order::{Answer, Command, Dial, Fault, Link, Order, Reply, Step};
+pub use places::PlaceIndex;
+
+use self::inbox::{Entry, Inbox};
+use self::places::Places;
+use self::ticket::Ticket;
+use crate::limit::fleet::Patience;
+use crate::limit::key::Digest;
+
+/// A child's part in the counts that servers share.
+pub struct Fleet {
+    patience: Patience,
+    breaker: Breaker,
+    inbox: Inbox,
+    places: Places,
+    /// The courier, once it runs.
+    courier: OnceLock<Thread>,
+    /// Whether all is to be given back, since the process ends.
+    is_closing: AtomicBool,
+    is_closed: AtomicBool,
+    /// Orders of which nobody waits for the answer and that found no room.
+    lost: AtomicU32,
+}
+
+impl Fleet {
+    /// The part of a child that can hold so many places.
+    pub fn new(patience: Patience, breaker: Breaker, places: usize) -> Fleet {
+        Fleet {
+            patience,
+            breaker,
+            inbox: Inbox::new(places),
+            places: Places::new(places),
+            courier: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            lost: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the other side is there, as far as is known.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.breaker.is_up()
+    }
+
+    /// The longest that one request waits in all.
+    pub fn longest_wait(&self) -> Duration {
+        self.patience.connect + self.patience.timeout
+    }
+
+    /// Asks for a place, and waits for the answer so long. [`Answer::Held`] comes with a place,
+    /// of which the caller owes one [`Fleet::release`].
+    pub fn take(
+        &self,
+        key: Digest,
+        limit: Option<u16>,
+        wait: Duration,
+    ) -> (Answer, Option<PlaceIndex>) {
+        if !self.is_up() {
+            return (Answer::Missed, None);
+        }
+        let Some(place) = self.places.take() else {
+            self.breaker.tally_uncounted();
+            return (Answer::Missed, None);
+        };
+        match self.ask(Order::Take { place, key, limit }, wait) {
+            // From here on the courier answers for the place, unless it is ours.
+            Some(Answer::Held(count)) => (Answer::Held(count), Some(place)),
+            Some(answer) => (answer, None),
+            None => {
+                self.places.give(place);
+                (Answer::Missed, None)
+            }
+        }
+    }
+
+    /// Asks for a step of a rate, and waits for the answer so long.
+    pub fn rate(&self, order: Order, wait: Duration) -> Answer {
+        match self.is_up() {
+            true => self.ask(order, wait).unwrap_or(Answer::Missed),
+            false => Answer::Missed,
+        }
+    }
+
+    /// Tells of a step of a rate without waiting, and without a lock that a signal handler
+    /// could wait for.
+    pub fn tell(&self, order: Order) {
+        if !self.is_up() {
+            return;
+        }
+        match self.inbox.try_put(Entry {
+            order,
+            ticket: None,
+        }) {
+            true => self.wake(),
+            false => {
+                self.lost.fetch_add(1, Relaxed);
+                self.breaker.tally_uncounted();
+            }
+        }
+    }
+
+    /// Gives a place back; once. Callable from a signal handler.
+    #[inline]
+    pub fn release(&self, place: PlaceIndex) {
+        self.places.release(place);
+        self.wake();
+    }
+
+    /// Gives everything back, since the process ends, and waits for that so long. Callable from
+    /// a signal handler.
+    pub fn close(&self, patience: Duration) {
+        self.is_closing.store(true, Release);
+        self.wake();
+        let start = Instant::now();
+        // Acquire: nothing depends on it, but it costs nothing here.
+        while self.courier.get().is_some()
+            && !self.is_closed.load(Acquire)
+            && start.elapsed() < patience
+        {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// None where there is no room for the order.
+    fn ask(&self, order: Order, wait: Duration) -> Option<Answer> {
+        self.breaker.tally_asked();
+        let ticket = Ticket::new();
+        let entry = Entry {
+            order,
+            ticket: Some(ticket.clone()),
+        };
+        if !self.inbox.put(entry) {
+            self.breaker.tally_uncounted();
+            return None;
+        }
+        self.wake();
+        Some(ticket.wait(wait))
+    }
+
+    #[inline]
+    fn wake(&self) {
+        if let Some(courier) = self.courier.get() {
+            courier.unpark();
+        }
+    }
+}
