@@ -102,9 +102,9 @@ impl Failure {
     /// What happened, and what helps: the middle of a sentence about the server.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Failure::Unreachable => "cannot be reached; is it running, and is the address right?",
+            Failure::Unreachable => "cannot be reached (is it running, and is the address right?)",
             Failure::Unresolved => "has a name without an address; look at the URL and at the DNS",
-            Failure::Hung => "does not answer in time; is it overloaded or stopped?",
+            Failure::Hung => "does not answer in time (is it overloaded or stopped?)",
             Failure::Tls => {
                 "does not agree on TLS; look at its certificate and at rediss:// in the URL"
             }
@@ -142,9 +142,18 @@ impl OnFailure {
         }
     }
 
+    /// All of them, in the order of their numbers.
+    pub const ALL: [OnFailure; 3] = [OnFailure::Local, OnFailure::Open, OnFailure::Closed];
+
+    /// The one of this number; the default for others.
+    pub fn numbered(number: u32) -> OnFailure {
+        let known = OnFailure::ALL.get(number as usize);
+        known.copied().unwrap_or_default()
+    }
+
     /// The one that this word says.
     pub fn parse(word: &str) -> Option<OnFailure> {
-        [OnFailure::Local, OnFailure::Open, OnFailure::Closed]
+        OnFailure::ALL
             .into_iter()
             .find(|mode| word.eq_ignore_ascii_case(mode.word()))
     }

@@ -3,7 +3,6 @@
 
 use super::options::{Name, Options, Takes};
 use super::{Fault, digits, some_words};
-use crate::limit::network::Network;
 use crate::limit::rate::Rate;
 use crate::limit::rule::{Concurrency, Count, Defaults, Directive, Scope, Terms};
 
@@ -13,21 +12,33 @@ const SCOPES: (&[Scope], &str) = (
 );
 
 const BY_ADDRESS: Takes = Takes {
-    names: &[Name::Scope, Name::Count, Name::Busy, Name::For],
+    names: &[
+        Name::Scope,
+        Name::Count,
+        Name::Busy,
+        Name::For,
+        Name::Shared,
+    ],
     scopes: SCOPES,
     counts: "workers|requests|connections",
     help: "options are scope=server|vhost|location, count=workers|requests|connections, \
-           busy=N% and for=ADDRESSES",
+           busy=N%, for=ADDRESSES and shared",
 };
 
 const BY_KEY: Takes = Takes {
-    names: &[Name::Scope, Name::Count, Name::Busy, Name::For],
+    names: &[
+        Name::Scope,
+        Name::Count,
+        Name::Busy,
+        Name::For,
+        Name::Shared,
+    ],
     scopes: (
         &[Scope::Zone, Scope::Vhost, Scope::Location],
         "zone|vhost|location",
     ),
     counts: "requests",
-    help: "options are scope=zone|vhost|location, busy=N% and for=ADDRESSES",
+    help: "options are scope=zone|vhost|location, busy=N%, for=ADDRESSES and shared",
 };
 
 const DEFAULTS: Takes = Takes {
@@ -42,7 +53,7 @@ pub(super) fn terms(
     directive: Directive,
     first: &str,
     options: &[String],
-) -> Result<(Terms, Vec<Network>), Fault> {
+) -> Result<(Terms, Options), Fault> {
     let limit = limit(first)?;
     let said = match directive.is_per_key() {
         true => of_keys(options)?,
@@ -54,7 +65,7 @@ pub(super) fn terms(
         count: said.count,
         busy: said.busy,
     };
-    Ok((Terms::Concurrency(terms), said.networks.unwrap_or_default()))
+    Ok((Terms::Concurrency(terms), said))
 }
 
 fn of_addresses(options: &[String]) -> Result<Options, Fault> {
@@ -64,7 +75,19 @@ fn of_addresses(options: &[String]) -> Result<Options, Fault> {
     {
         return Err(Fault::ConnectionsOf(scope));
     }
-    check_workers(said)
+    let said = check_workers(said)?;
+    match (said.shared, said.count) {
+        (None, _) | (_, Some(Count::Requests)) => Ok(said),
+        // Nobody sees another server's workers, so it says what it can mean.
+        (Some(()), None) => Ok(Options {
+            count: Some(Count::Requests),
+            ..said
+        }),
+        (Some(()), Some(count)) => Err(Fault::Sentence(format!(
+            "\"shared\" does not go with count=\"{}\", which only this server can see; use count=requests",
+            count.word()
+        ))),
+    }
 }
 
 /// A count of keys is one of requests, whether it says so or not.
@@ -189,9 +212,34 @@ mod tests {
                 terms: Terms::Concurrency(expected),
                 networks: vec![],
                 zone: None,
+                shared: false,
             };
             assert_eq!(max_conn(arguments), Ok(expected), "{arguments}");
         }
+    }
+
+    #[test]
+    fn shared_rules_count_requests() {
+        for (arguments, scope) in [
+            ("3 shared", None),
+            ("3 SHARED count=requests", None),
+            ("3 scope=location shared", Some(Scope::Location)),
+        ] {
+            let said = max_conn(arguments).unwrap();
+            assert!(said.shared, "{arguments}");
+            let expected = terms(3, scope, Some(Count::Requests));
+            assert_eq!(said.terms, Terms::Concurrency(expected), "{arguments}");
+        }
+        for arguments in ["off shared", "0 shared", "3"] {
+            assert!(!max_conn(arguments).unwrap().shared, "{arguments}");
+        }
+        let of_keys = rule(Directive::MaxConnPerKey, "api 3 shared").unwrap();
+        assert!(of_keys.shared);
+        let message = defaults("shared").unwrap_err().to_string();
+        assert!(
+            message.contains("belongs to the limiting directives"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -240,7 +288,18 @@ mod tests {
             ("3 freeze=1h", "\"freeze=1h\"", "belongs to MaxHitsPerIP"),
             ("3 extend", "\"extend\"", "belongs to MaxHitsPerIP"),
             ("3 on=401", "\"on=401\"", "belongs to MaxRatePerIP"),
-            ("3 shared", "\"shared\"", "scope="),
+            ("3 shared shared", "shared", "twice"),
+            ("3 shared=on", "\"shared=on\"", "and shared"),
+            (
+                "3 shared count=workers",
+                "count=\"workers\"",
+                "use count=requests",
+            ),
+            (
+                "3 count=connections shared",
+                "count=\"connections\"",
+                "use count=requests",
+            ),
             ("\"3", "never closed", "quote"),
             ("scope=location 3", "\"scope=location\"", "number first"),
             ("3 busy=80", "busy=\"80\"", "busy=N%"),

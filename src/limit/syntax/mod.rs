@@ -5,6 +5,7 @@ mod clients;
 mod concurrency;
 mod options;
 mod rates;
+mod redis;
 mod rules;
 mod settings;
 mod slow;
@@ -14,6 +15,7 @@ use std::fmt;
 
 pub use clients::{ClientHeader, Exempt, Who, address, client_header, exempt, local_ip, prefix};
 pub use concurrency::defaults;
+pub use redis::{Endpoint, Redis, redis, without_password};
 pub use rules::{Said, rule};
 pub use settings::{error_status, log_level, on_or_off, retry_after};
 pub use slow::{Alarm, alarm, heartbeat, max_time, min_rate};

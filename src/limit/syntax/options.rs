@@ -24,6 +24,7 @@ pub(super) enum Name {
     Freeze,
     Extend,
     On,
+    Shared,
 }
 
 /// What a directive takes.
@@ -55,10 +56,11 @@ pub(super) struct Options {
     pub(super) extend: Option<()>,
     /// Some of 200..=599, and slow
     pub(super) on: Option<Statuses>,
+    pub(super) shared: Option<()>,
 }
 
 impl Name {
-    const ALL: [Name; 9] = [
+    const ALL: [Name; 10] = [
         Name::Scope,
         Name::For,
         Name::Count,
@@ -68,6 +70,7 @@ impl Name {
         Name::Freeze,
         Name::Extend,
         Name::On,
+        Name::Shared,
     ];
 
     /// How the option begins; without an equals sign it stands alone.
@@ -82,6 +85,7 @@ impl Name {
             Name::Freeze => "freeze=",
             Name::Extend => "extend",
             Name::On => "on=",
+            Name::Shared => "shared",
         }
     }
 
@@ -89,6 +93,7 @@ impl Name {
     const fn owners(self) -> Option<&'static str> {
         match self {
             Name::Scope | Name::For => None,
+            Name::Shared => Some("the limiting directives"),
             Name::Count => Some("MaxConnPerIP"),
             Name::Busy => Some("MaxConnPerIP and MaxConnPerKey"),
             Name::Burst | Name::Delay => Some("MaxRatePerIP and MaxRatePerKey"),
@@ -187,6 +192,7 @@ impl Options {
             }
             Name::Extend => once(&mut self.extend, (), label),
             Name::On => once(&mut self.on, statuses(value)?, label),
+            Name::Shared => once(&mut self.shared, (), label),
         }
     }
 }
@@ -242,7 +248,8 @@ mod tests {
             ("scope", None),
             ("=", None),
             ("", None),
-            ("shared", None),
+            ("Shared", Some((Name::Shared, ""))),
+            ("shared=on", None),
         ] {
             assert_eq!(Name::of(word), known, "{word}");
         }

@@ -4,14 +4,27 @@
 use super::Fault;
 use super::options::{Name, Options, Takes};
 use crate::limit::gcra::Bucket;
-use crate::limit::network::Network;
 use crate::limit::rate::Rate;
 use crate::limit::rating::{Limit, Rating};
 use crate::limit::rule::{Directive, Scope, Terms};
 use crate::limit::window::Window;
 
-const OF_BUCKETS: &[Name] = &[Name::Burst, Name::Delay, Name::Scope, Name::For, Name::On];
-const OF_WINDOWS: &[Name] = &[Name::Freeze, Name::Extend, Name::Scope, Name::For, Name::On];
+const OF_BUCKETS: &[Name] = &[
+    Name::Burst,
+    Name::Delay,
+    Name::Scope,
+    Name::For,
+    Name::On,
+    Name::Shared,
+];
+const OF_WINDOWS: &[Name] = &[
+    Name::Freeze,
+    Name::Extend,
+    Name::Scope,
+    Name::For,
+    Name::On,
+    Name::Shared,
+];
 const BY_ADDRESS: (&[Scope], &str) = (&[Scope::Location, Scope::Vhost], "location|vhost");
 const BY_KEY: (&[Scope], &str) = (
     &[Scope::Location, Scope::Vhost, Scope::Zone],
@@ -23,19 +36,19 @@ fn takes(directive: Directive) -> Takes {
     let (names, help) = match (is_window(directive), directive.is_per_key()) {
         (false, false) => (
             OF_BUCKETS,
-            "options are burst=N, delay=N, scope=location|vhost, for=ADDRESSES and on=STATUS|slow,...",
+            "options are burst=N, delay=N, scope=location|vhost, for=ADDRESSES, on=STATUS|slow,... and shared",
         ),
         (false, true) => (
             OF_BUCKETS,
-            "options are burst=N, delay=N, scope=location|vhost|zone, for=ADDRESSES and on=STATUS|slow,...",
+            "options are burst=N, delay=N, scope=location|vhost|zone, for=ADDRESSES, on=STATUS|slow,... and shared",
         ),
         (true, false) => (
             OF_WINDOWS,
-            "options are freeze=TIME, extend, scope=location|vhost, for=ADDRESSES and on=STATUS|slow,...",
+            "options are freeze=TIME, extend, scope=location|vhost, for=ADDRESSES, on=STATUS|slow,... and shared",
         ),
         (true, true) => (
             OF_WINDOWS,
-            "options are freeze=TIME, extend, scope=location|vhost|zone, for=ADDRESSES and on=STATUS|slow,...",
+            "options are freeze=TIME, extend, scope=location|vhost|zone, for=ADDRESSES, on=STATUS|slow,... and shared",
         ),
     };
     Takes {
@@ -61,7 +74,7 @@ pub(super) fn terms(
     directive: Directive,
     first: &str,
     options: &[String],
-) -> Result<(Terms, Vec<Network>), Fault> {
+) -> Result<(Terms, Options), Fault> {
     let is_off = first.eq_ignore_ascii_case("off");
     let rate = match is_off {
         true => None,
@@ -81,7 +94,7 @@ pub(super) fn terms(
         scope: said.scope.unwrap_or(Scope::Location),
         on: said.on.unwrap_or_default(),
     };
-    Ok((Terms::Rate(rating), said.networks.unwrap_or_default()))
+    Ok((Terms::Rate(rating), said))
 }
 
 fn rate(word: &str) -> Result<Rate, Fault> {

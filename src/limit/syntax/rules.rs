@@ -18,16 +18,18 @@ pub struct Said {
     pub networks: Vec<Network>,
     /// The zone as written; Some for the directives about keys, and only for them.
     pub zone: Option<String>,
+    /// `shared`: whether it counts over all servers with the same `IPLimitRedis`.
+    pub shared: bool,
 }
 
 /// The arguments of a limiting directive: `[zone] number|number/time|off [options]`.
 pub fn rule(directive: Directive, arguments: &str) -> Result<Said, Fault> {
     let words = some_words(arguments, wanted(directive))?;
-    let (zone, said) = match directive.is_per_key() {
+    let (zone, words) = match directive.is_per_key() {
         true => (Some(zone_of(directive, &words[0])?), &words[1..]),
         false => (None, words.as_slice()),
     };
-    let Some((first, options)) = said.split_first() else {
+    let Some((first, options)) = words.split_first() else {
         return Err(Fault::Sentence(format!(
             "\"{arguments}\" says no {} after the zone; use for example {} {arguments} {}",
             measure(directive),
@@ -51,14 +53,15 @@ pub fn rule(directive: Directive, arguments: &str) -> Result<Said, Fault> {
              for example {example} {option}"
         )));
     }
-    let (terms, networks) = match directive.is_rate() {
+    let (terms, said) = match directive.is_rate() {
         true => rates::terms(directive, first, options)?,
         false => concurrency::terms(directive, first, options)?,
     };
     Ok(Said {
         terms,
-        networks,
+        networks: said.networks.unwrap_or_default(),
         zone,
+        shared: said.shared.is_some() && terms.is_on(),
     })
 }
 

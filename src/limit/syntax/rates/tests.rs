@@ -315,7 +315,7 @@ fn bad_rates_name_the_value_and_what_works() {
             "location|vhost|zone",
         ),
         (MaxRatePerIp, "10/s for=host", "for=\"host\"", "10.1.0.0/16"),
-        (MaxRatePerIp, "10/s shared", "\"shared\"", "burst=N"),
+        (MaxRatePerIp, "10/s shared=1", "\"shared=1\"", "burst=N"),
         (
             MaxRatePerIp,
             "10/s freeze=1h",
