@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::cell::{Cell, Entry};
+use super::fleet::Health;
 use super::header::Counter;
 use super::label::{KeyName, Label};
 use super::lease::{Kind, Word};
@@ -71,6 +72,8 @@ pub struct KeyTally {
 /// All there is to see.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
+    /// How it is with the counts that servers share, where some rule is shared.
+    pub fleet: Option<Health>,
     /// Every key with a count above 0.
     pub counts: Vec<KeyCount>,
     /// Every key that is frozen.
@@ -114,13 +117,14 @@ pub fn read(segment: &Segment, now: u64) -> Reading {
         counts,
         frozen,
         keys,
-        ..read_but_keys(segment)
+        ..read_but_keys(segment, now)
     }
 }
 
 /// Reads everything but the keys: what a table of millions must not make slow.
-pub fn read_but_keys(segment: &Segment) -> Reading {
+pub fn read_but_keys(segment: &Segment, now: u64) -> Reading {
     Reading {
+        fleet: segment.breaker().health(now),
         counts: Vec::new(),
         frozen: Vec::new(),
         keys: KeyTally::default(),

@@ -68,8 +68,9 @@ impl Redis {
     /// False where it ended at once: somebody took the port.
     fn spawn(&mut self) -> bool {
         let path = self.dir.display().to_string();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(program());
         command
+            .arg0("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
             .args(["--dir", &path, "--save", "", "--appendonly", "no"])
             .args(["--unixsocket", &self.socket(), "--unixsocketperm", "777"])
@@ -82,7 +83,7 @@ impl Redis {
             .process_group(0);
         let child = command
             .spawn()
-            .expect("run redis-server; is the package redis-server installed?");
+            .expect("run redis-server; is the package redis-tools, redis or valkey installed?");
         self.child = Some(child);
         let start = Instant::now();
         while start.elapsed() < DEADLINE {
@@ -157,6 +158,14 @@ impl Redis {
         assert!(self.spawn(), "somebody took the port:\n{}", self.log());
     }
 
+    /// The same with more options of its command line.
+    #[track_caller]
+    pub fn restart_with(&mut self, options: &[&str]) {
+        let more = options.iter().map(|option| (*option).to_owned());
+        self.options.extend(more);
+        self.restart();
+    }
+
     /// The answer to a command.
     #[track_caller]
     pub fn ask(&self, words: &[&str]) -> Value {
@@ -202,15 +211,40 @@ impl Redis {
     }
 
     fn try_ask(&self, words: &[&str]) -> Option<Value> {
+        self.try_ask_all(&[words])?.pop()
+    }
+
+    /// The answers to these commands, on one connection.
+    #[track_caller]
+    pub fn ask_all(&self, commands: &[&[&str]]) -> Vec<Value> {
+        self.try_ask_all(commands)
+            .unwrap_or_else(|| panic!("no answer to {commands:?}:\n{}", self.log()))
+    }
+
+    fn try_ask_all(&self, commands: &[&[&str]]) -> Option<Vec<Value>> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(DEADLINE)).ok()?;
-        let mut text = format!("*{}\r\n", words.len());
-        for word in words {
-            text += &format!("${}\r\n{word}\r\n", word.len());
+        let mut text = String::new();
+        for words in commands {
+            text += &format!("*{}\r\n", words.len());
+            for word in *words {
+                text += &format!("${}\r\n{word}\r\n", word.len());
+            }
         }
         stream.write_all(text.as_bytes()).ok()?;
-        read_value(&mut stream)
+        commands.iter().map(|_| read_value(&mut stream)).collect()
     }
+}
+
+/// All programs of Redis are one, which looks at the name that it is called by. Debian has it
+/// without its service in the package redis-tools.
+fn program() -> &'static str {
+    let is_there = |name: &&str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|dir| dir.join(name).exists())
+    };
+    let known = ["redis-server", "valkey-server", "redis-check-rdb"];
+    known.into_iter().find(is_there).unwrap_or(known[0])
 }
 
 fn read_line(stream: &mut TcpStream) -> Option<String> {

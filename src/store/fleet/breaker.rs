@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::header::{Counter, Header, Tally};
 use super::order::Fault;
-use crate::limit::fleet::Failure;
+use crate::limit::fleet::{Failure, OnFailure};
 
 const MILLI: u64 = 1_000_000;
 /// How soon after a fault the first probe comes: a hiccup shall cost no more than that.
@@ -31,6 +31,8 @@ pub struct BreakerWords {
     told: AtomicU64,
     /// The last [`Failure`]; 0: there was none.
     failure: AtomicU32,
+    /// One more than the [`OnFailure`] that holds; 0: no rule is shared.
+    mode: AtomicU32,
 }
 
 /// The words, and the counters beside them.
@@ -57,6 +59,8 @@ pub enum Event {
 /// What there is to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Health {
+    /// What happens while it is down.
+    pub on_failure: OnFailure,
     /// For how long it has been down, if it is.
     pub down_for: Option<Duration>,
     /// The last failure, over or not.
@@ -86,10 +90,28 @@ impl Breaker {
         self.words.down_since.load(Relaxed) == 0
     }
 
-    /// Begins anew: the configuration may name another server now.
-    pub fn reset(self) {
+    /// Begins anew: the configuration may name another server now; none where no rule is shared.
+    pub fn reset(self, mode: Option<OnFailure>) {
+        let mode = mode.map_or(0, |mode| mode as u32 + 1);
+        self.words.mode.store(mode, Relaxed);
+        self.words.failure.store(0, Relaxed);
         self.words.down_since.store(0, Relaxed);
         self.words.told.store(0, Relaxed);
+    }
+
+    /// Somebody waited in vain for a courier, which may itself be held up, in a look-up of a name
+    /// for example. Nobody else is to wait then; the courier tells, if there is something to tell.
+    pub fn suspect(self, now: u64) {
+        self.goes_down(Failure::Hung, now.max(1));
+    }
+
+    fn goes_down(self, failure: Failure, now: u64) {
+        self.words.failure.store(failure as u32, Relaxed);
+        let since = &self.words.down_since;
+        if since.compare_exchange(0, now, Relaxed, Relaxed).is_ok() {
+            self.tally.add(Counter::FleetOutages, 1);
+            self.words.next_probe.store(now + FIRST_PROBE, Relaxed);
+        }
     }
 
     /// A fault was met. What comes back is to be told.
@@ -97,15 +119,7 @@ impl Breaker {
     pub fn down(self, fault: &Fault, now: u64) -> Option<Event> {
         let now = now.max(1);
         let words = self.words;
-        words.failure.store(fault.failure as u32, Relaxed);
-        let first = words
-            .down_since
-            .compare_exchange(0, now, Relaxed, Relaxed)
-            .is_ok();
-        if first {
-            self.tally.add(Counter::FleetOutages, 1);
-            words.next_probe.store(now + FIRST_PROBE, Relaxed);
-        }
+        self.goes_down(fault.failure, now);
         let told = words.told.load(Relaxed);
         let is_due = told == 0 || now.saturating_sub(told) >= TELL_EVERY;
         let tells = is_due
@@ -176,16 +190,18 @@ impl Breaker {
         self.tally.add(Counter::FleetUncounted, 1);
     }
 
-    /// What there is to see.
-    pub fn health(self, now: u64) -> Health {
+    /// What there is to see; none where no rule is shared.
+    pub fn health(self, now: u64) -> Option<Health> {
+        let mode = self.words.mode.load(Relaxed).checked_sub(1)?;
         let failure = u8::try_from(self.words.failure.load(Relaxed)).unwrap_or(0);
-        Health {
+        Some(Health {
+            on_failure: OnFailure::numbered(mode),
             down_for: self.down_for(now),
             failure: Failure::numbered(failure),
             asked: self.tally.read(Counter::FleetAsked),
             missed: self.tally.read(Counter::FleetMissed),
             outages: self.tally.read(Counter::FleetOutages),
             uncounted: self.tally.read(Counter::FleetUncounted),
-        }
+        })
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::Fleet;
 use super::breaker::Event;
 use super::inbox::Entry;
+use super::load::{Known, Leaving, Load, grouped};
 use super::order::{Answer, Command, Dial, Fault, Link, Order, Reply};
 use super::places::PlaceIndex;
-use crate::limit::key::Digest;
 
 /// So many orders go out together.
 const ORDERS: usize = 64;
@@ -34,29 +34,12 @@ pub trait Tell: Send {
     fn fault(&self, text: &str);
 }
 
-/// A place that the child holds, or may hold.
-#[derive(Clone)]
-struct Known {
-    key: Digest,
-    member: String,
-}
-
-/// One that is to be given back.
-struct Leaving {
-    place: PlaceIndex,
-    known: Known,
-    /// How often still, and not before when.
-    times: u8,
-    due: u64,
-}
-
 /// The courier of a child.
 pub struct Courier {
     fleet: &'static Fleet,
     dial: Box<dyn Dial>,
     link: Option<Box<dyn Link>>,
     tell: Box<dyn Tell>,
-    clock: fn() -> u64,
     /// What the names of this child's places begin with.
     name: String,
     serial: u64,
@@ -67,24 +50,13 @@ pub struct Courier {
     renewed: u64,
 }
 
-/// What one round sends.
-#[derive(Default)]
-struct Load {
-    removals: Vec<(Digest, Vec<String>)>,
-    leaving: Vec<Leaving>,
-    orders: Vec<Entry>,
-    members: Vec<String>,
-    renewals: Vec<(Digest, Vec<String>)>,
-}
-
 impl Courier {
     /// A courier that is not at work yet. `name` is what the names of its places begin with,
-    /// and nobody else's do; `clock` gives nanoseconds as the segment has them.
+    /// and nobody else's do.
     pub fn new(
         fleet: &'static Fleet,
         dial: Box<dyn Dial>,
         tell: Box<dyn Tell>,
-        clock: fn() -> u64,
         name: String,
     ) -> Courier {
         Courier {
@@ -92,13 +64,12 @@ impl Courier {
             dial,
             link: None,
             tell,
-            clock,
             name,
             serial: 0,
             known: vec![None; fleet.places.room()],
             leaving: Vec::new(),
             renewals: Vec::new(),
-            renewed: clock(),
+            renewed: (fleet.clock)(),
         }
     }
 
@@ -108,7 +79,9 @@ impl Courier {
         while !self.fleet.is_closed.load(Acquire) {
             let round = catch_unwind(AssertUnwindSafe(|| self.round()));
             match round {
-                Ok(pause) if pause > Duration::ZERO => thread::park_timeout(pause),
+                Ok(pause) if pause > Duration::ZERO && !self.fleet.is_closed.load(Acquire) => {
+                    thread::park_timeout(pause);
+                }
                 Ok(_) => {}
                 Err(_) => {
                     self.link = None;
@@ -123,7 +96,7 @@ impl Courier {
     pub(super) fn round(&mut self) -> Duration {
         // Acquire: pairs with the Release of `close`: what was left before it is seen below.
         let is_closing = self.fleet.is_closing.load(Acquire);
-        let now = (self.clock)();
+        let now = self.now();
         self.collect_returned(is_closing, now);
         if !self.fleet.breaker.is_up() && !self.probe(now) {
             self.miss_all();
@@ -344,7 +317,7 @@ impl Courier {
             link.probe()?;
             Ok(link)
         });
-        let now = (self.clock)();
+        let now = self.now();
         match probed {
             Ok(link) => {
                 self.link = Some(link);
@@ -359,6 +332,10 @@ impl Courier {
         }
     }
 
+    fn now(&self) -> u64 {
+        (self.fleet.clock)()
+    }
+
     fn told(&self, event: Option<Event>) {
         if let Some(event) = event {
             self.tell.event(&event);
@@ -367,7 +344,7 @@ impl Courier {
 
     /// How long there is nothing to do, if nobody comes.
     fn pause(&self) -> Duration {
-        let now = (self.clock)();
+        let now = self.now();
         if !self.fleet.breaker.is_up() {
             return self
                 .fleet
@@ -390,40 +367,4 @@ impl Courier {
             None => LONG,
         }
     }
-}
-
-impl Load {
-    fn is_empty(&self) -> bool {
-        self.removals.is_empty() && self.orders.is_empty() && self.renewals.is_empty()
-    }
-
-    /// In the order in which they are to be done: what is given back makes room.
-    fn commands(&self) -> Vec<Command<'_>> {
-        let removals = self
-            .removals
-            .iter()
-            .map(|(key, members)| Command::Remove { key: *key, members });
-        let orders = self.orders.iter().zip(&self.members);
-        let orders = orders.map(|(entry, member)| match entry.order {
-            Order::Take { key, limit, .. } => Command::Take { key, member, limit },
-            Order::Rate { key, limit, step } => Command::Rate { key, limit, step },
-        });
-        let renewals = self
-            .renewals
-            .iter()
-            .map(|(key, members)| Command::Renew { key: *key, members });
-        removals.chain(orders).chain(renewals).collect()
-    }
-}
-
-/// The members of each key.
-fn grouped<'k>(all: impl Iterator<Item = &'k Known>) -> Vec<(Digest, Vec<String>)> {
-    let mut all: Vec<&Known> = all.collect();
-    all.sort_by_key(|known| (known.key.place, known.key.tag));
-    all.chunk_by(|one, other| one.key == other.key)
-        .map(|same| {
-            let members = same.iter().map(|known| known.member.clone());
-            (same[0].key, members.collect())
-        })
-        .collect()
 }

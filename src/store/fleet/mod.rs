@@ -9,6 +9,7 @@
 mod breaker;
 mod courier;
 mod inbox;
+mod load;
 mod order;
 mod places;
 mod ticket;
@@ -34,6 +35,8 @@ use crate::limit::key::Digest;
 pub struct Fleet {
     patience: Patience,
     breaker: Breaker,
+    /// Nanoseconds, as the segment has them.
+    clock: fn() -> u64,
     inbox: Inbox,
     places: Places,
     /// The courier, once it runs.
@@ -46,11 +49,13 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// The part of a child that can hold so many places.
-    pub fn new(patience: Patience, breaker: Breaker, places: usize) -> Fleet {
+    /// The part of a child that can hold so many places; `clock` gives nanoseconds as the segment
+    /// has them.
+    pub fn new(patience: Patience, breaker: Breaker, clock: fn() -> u64, places: usize) -> Fleet {
         Fleet {
             patience,
             breaker,
+            clock,
             inbox: Inbox::new(places),
             places: Places::new(places),
             courier: OnceLock::new(),
@@ -79,7 +84,7 @@ impl Fleet {
         limit: Option<u16>,
         wait: Duration,
     ) -> (Answer, Option<PlaceIndex>) {
-        if !self.is_up() {
+        if !self.is_up_or_wakes() {
             return (Answer::Missed, None);
         }
         let Some(place) = self.places.take() else {
@@ -99,7 +104,7 @@ impl Fleet {
 
     /// Asks for a step of a rate, and waits for the answer so long.
     pub fn rate(&self, order: Order, wait: Duration) -> Answer {
-        match self.is_up() {
+        match self.is_up_or_wakes() {
             true => self.ask(order, wait).unwrap_or(Answer::Missed),
             false => Answer::Missed,
         }
@@ -158,7 +163,22 @@ impl Fleet {
             return None;
         }
         self.wake();
-        Some(ticket.wait(wait))
+        let answer = ticket.wait(wait);
+        // A courier at work has an answer by then, be it that there is none.
+        if answer == Answer::Missed && ticket.is_abandoned() && wait >= self.longest_wait() {
+            self.breaker.suspect((self.clock)());
+        }
+        Some(answer)
+    }
+
+    /// Where the other side is not there somebody has to look again: the child that found it so
+    /// may have ended, and the couriers of the others may sleep.
+    fn is_up_or_wakes(&self) -> bool {
+        let is_up = self.is_up();
+        if !is_up && self.breaker.until_probe((self.clock)()).is_zero() {
+            self.wake();
+        }
+        is_up
     }
 
     #[inline]
@@ -168,3 +188,6 @@ impl Fleet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,12 @@ impl Ticket {
         matches!(*state, State::Awaited)
     }
 
+    /// Whether nobody waited long enough.
+    pub fn is_abandoned(&self) -> bool {
+        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(*state, State::Abandoned)
+    }
+
     /// Answers. False where nobody waits any more: then the answer was given to nobody.
     pub fn answer(&self, answer: Answer) -> bool {
         let mut state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);

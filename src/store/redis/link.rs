@@ -48,6 +48,8 @@ pub struct Dialer {
     pub prefix: String,
     /// How long things may take.
     pub patience: Patience,
+    /// Whether the name may mean something else by now.
+    pub is_stale: bool,
 }
 
 /// A connection.
@@ -101,13 +103,12 @@ impl Target {
 
 impl Dial for Dialer {
     fn dial(&mut self) -> Result<Box<dyn Link>, Fault> {
-        let till = Instant::now() + self.patience.connect;
-        let mut addresses = self.target.addresses();
-        if addresses.is_empty() {
-            // Here only the courier waits for the DNS.
+        // Here only the courier waits for the DNS: it was found out of reach before.
+        if std::mem::take(&mut self.is_stale) {
             self.target.resolve();
-            addresses = self.target.addresses();
         }
+        let till = Instant::now() + self.patience.connect;
+        let addresses = self.target.addresses();
         let mut met = errors::fault(Failure::Unresolved, "");
         for address in addresses {
             match self.connect(address, till) {
@@ -115,8 +116,8 @@ impl Dial for Dialer {
                 Err(fault) => met = fault,
             }
         }
-        // It may have moved.
-        self.target.resolve();
+        // It may have moved; to be looked up when nobody waits.
+        self.is_stale = true;
         Err(Fault {
             was_closed: false,
             ..met

@@ -47,6 +47,7 @@ fn to_port(port: u16) -> Dialer {
         database: 0,
         prefix: String::from("test:"),
         patience: PATIENCE,
+        is_stale: false,
     }
 }
 
