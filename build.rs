@@ -55,6 +55,7 @@ mod httpd {
         "limitipconn_aborted",
         "ap_retained_data_(create|get)",
         "ap_rwrite",
+        "ap_server_root_relative",
         "ap_set_content_type",
         "ap_state_query",
         "apr_os_sock_get",

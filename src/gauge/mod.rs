@@ -22,7 +22,7 @@ pub use freeze::{Frozen, NotFrozen};
 pub use holders::holders;
 pub use meta::{Guard, Kind, Meta, Rate, What};
 pub use names::client;
-pub use snapshot::snapshot;
+pub use snapshot::{reach, snapshot};
 pub use top::top;
 pub use worker::Worker;
 pub use written::{ALL, Keys, Made, Written};

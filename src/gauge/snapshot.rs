@@ -5,14 +5,16 @@ use std::time::Duration;
 use super::keys;
 use super::worker::pool;
 use super::{Guard, Kind, Meta, Scene, What, holders};
+use crate::report::fleet::Reach;
 use crate::report::snapshot::{
-    GuardRow, Keys, Leases, MOST, Pool, Reaped, RuleRow, SampleRow, Snapshot,
+    GuardRow, Keys, Leases, MOST, Pool, Reaped, RuleRow, SampleRow, Shared, Snapshot,
 };
+use crate::store::fleet::Health;
 use crate::store::{self, Fate, RuleRecord, Sample};
 
 /// What there is to see now.
 pub fn snapshot(scene: &Scene<'_>) -> Snapshot {
-    let reading = store::read_but_keys(scene.segment);
+    let reading = store::read_but_keys(scene.segment, scene.nanos);
     let pool = pool(scene.workers, scene.max_workers);
     let mut holders = holders(scene);
     let current = reading
@@ -84,6 +86,32 @@ pub fn snapshot(scene: &Scene<'_>) -> Snapshot {
         },
         history: history(scene),
         pool,
+        shared: reading.fleet.map(shared),
+    }
+}
+
+fn shared(health: Health) -> Shared {
+    Shared {
+        degraded: health.down_for.is_some(),
+        degraded_seconds: health.down_for.map_or(0, |time| time.as_secs()),
+        failure: health.failure.map(|failure| failure.word().into()),
+        on_failure: health.on_failure.word().into(),
+        asked: health.asked,
+        missed: health.missed,
+        outages: health.outages,
+        uncounted: health.uncounted,
+    }
+}
+
+/// The same in a few words for the log.
+pub fn reach(health: Health) -> Reach {
+    match health.down_for {
+        None => Reach::Within,
+        Some(time) => Reach::Degraded {
+            seconds: time.as_secs(),
+            failure: health.failure,
+            consequence: health.on_failure.consequence(),
+        },
     }
 }
 

@@ -2,8 +2,10 @@
 //! where its directive stands.
 
 use std::borrow::Cow;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr;
 
 use super::boundary::guard;
@@ -198,6 +200,30 @@ impl<'c> Command<'c> {
     ) -> Result<Text<'c>, String> {
         // SAFETY: httpd passed these parameters; both are live.
         unsafe { Text::parse(self.parameters, self.pool(), text, module.index()) }
+    }
+
+    /// A path as httpd takes one: what does not begin with a slash is below ServerRoot.
+    pub fn path(&self, text: &str) -> Option<PathBuf> {
+        let text = self.pool().c_text(text);
+        // SAFETY: the pool is live and the text ends with NUL; what comes back is null, or a
+        // text of the pool.
+        unsafe {
+            let path = sys::ap_server_root_relative(self.parms().pool, text);
+            (!path.is_null()).then(|| OsStr::from_bytes(CStr::from_ptr(path).to_bytes()).into())
+        }
+    }
+
+    /// From now on the tree of the configuration, which other modules print, has these arguments
+    /// of the directive instead.
+    pub fn hide_arguments(&self, shown: &str) {
+        let shown = self.pool().c_text(shown);
+        let directive = self.parms().directive;
+        // SAFETY: null, or a node of the tree that is being walked, which httpd allocated and
+        // nobody else looks at meanwhile. The text is of the configuration's pool, which the tree
+        // is of too; httpd has handed its arguments out before it called this directive.
+        if let Some(directive) = unsafe { directive.as_mut() } {
+            directive.args = shown;
+        }
     }
 
     /// The directive in the tree.

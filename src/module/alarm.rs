@@ -73,6 +73,7 @@ pub fn look(runtime: &Runtime) {
             workers,
             keys: reading.keys.used,
             table: reading.keys.capacity,
+            shared: reading.fleet.map(gauge::reach),
         };
         runtime.log(LogLevel::NOTICE, &life.to_string());
     }

@@ -16,7 +16,7 @@ use crate::httpd::log::{self, LogLevel};
 use crate::httpd::request::Request;
 use crate::httpd::state;
 use crate::limit::gcra;
-use crate::limit::key::CountId;
+use crate::limit::key::{CountId, Digest};
 use crate::limit::rating::{Limit, Statuses};
 use crate::limit::settings::{Settings, Within};
 use crate::report::printable::decoded;
@@ -126,7 +126,13 @@ impl<'r> Answer<'r> {
 
     /// The request is to be charged if its answer has one of these statuses.
     #[cold]
-    pub fn await_status(&self, key: Key<'_>, count: CountId, limit: Limit, on: Statuses) {
+    pub fn await_status(
+        &self,
+        key: (Key<'_>, Option<Digest>),
+        count: CountId,
+        limit: Limit,
+        on: Statuses,
+    ) {
         let charges = &self.trip.charges;
         if !charges.awaits_status() {
             first_output::watch(self.request, self.trip);

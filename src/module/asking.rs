@@ -1,12 +1,17 @@
 //! Asking the rules of one level: all must pass, the narrowest first, each rule once
 //! per client request. A refusal gives back what was taken; a dry run only marks.
 
+mod ask;
+mod away;
 mod rates;
 mod record;
 
 use std::cell::Cell;
 use std::ffi::c_int;
 
+pub use ask::Look;
+
+use self::ask::{Ask, NARROWEST_FIRST, What};
 use super::answer::{self, Answer};
 use super::config::{Level as Said, Site};
 use super::found::Found;
@@ -19,57 +24,11 @@ use crate::httpd::request::Request;
 use crate::limit::concurrency::over;
 use crate::limit::key::CountId;
 use crate::limit::policy;
-use crate::limit::rating::{Limit, Rating};
 use crate::limit::rule::{Count, Defaults, Level, Meaning, Scope, Terms};
 use crate::limit::settings::Within;
 use crate::report::refusal::Verdict;
 use crate::store::Fate;
 use crate::sys::DECLINED;
-
-/// The narrowest scope is asked first: what it refuses never shows in the wider ones.
-const NARROWEST_FIRST: [Scope; 4] = [Scope::Location, Scope::Vhost, Scope::Zone, Scope::Server];
-
-/// How far a request has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// quick_handler: only the client is known.
-    Arrival,
-    /// After the directory walk: the place is known. A rule whose key is empty waits.
-    Walk,
-    /// The end of fixups: type, user and environment are known. What is empty now is empty.
-    Last,
-}
-
-/// A rule under decision.
-#[derive(Clone, Copy)]
-struct Ask<'r> {
-    rule: &'r Placed<'r>,
-    key: Key<'r>,
-    count: CountId,
-    what: What<'r>,
-}
-
-/// What it is about.
-#[derive(Clone, Copy)]
-enum What<'r> {
-    Places {
-        limit: u16,
-        meaning: Meaning,
-    },
-    Rate {
-        limit: &'r Limit,
-        rating: &'r Rating,
-    },
-}
-
-impl Ask<'_> {
-    fn scope(&self) -> Scope {
-        match self.what {
-            What::Places { meaning, .. } => meaning.scope,
-            What::Rate { rating, .. } => rating.scope,
-        }
-    }
-}
 
 /// A level's rules where the request is now.
 pub struct Asking<'r> {
@@ -83,6 +42,10 @@ pub struct Asking<'r> {
     no_rates: bool,
     defaults: Defaults,
     vhost: CountId,
+    /// The rules of several servers that this one's own counts let pass.
+    away: Cell<Option<&'r List<'r, away::Open<'r>, 2>>>,
+    /// What those servers know the virtual host by.
+    fleet_vhost: CountId,
     /// The longest time that a rule makes the request wait, which rule, and what it found.
     turn: Cell<Option<(u64, &'r Placed<'r>, Found<'r>)>>,
 }
@@ -123,6 +86,8 @@ impl<'r> Asking<'r> {
             no_rates: false,
             defaults,
             vhost: site.id.get(),
+            away: Cell::new(None),
+            fleet_vhost: site.fleet_id.get(),
             turn: Cell::new(None),
         }
     }
@@ -159,7 +124,7 @@ impl<'r> Asking<'r> {
                 limit: terms.limit?,
                 meaning: rule.meaning(terms, &self.defaults),
             },
-            Terms::Rate(_) if self.no_rates => return None,
+            Terms::Rate(_) if self.no_rates || self.lets_go(rule) => return None,
             Terms::Rate(rating) => What::Rate {
                 limit: rating.limit.as_ref()?,
                 rating,
@@ -230,6 +195,10 @@ impl<'r> Asking<'r> {
             [rule] => self.ask(rule).map_or(DECLINED, |ask| self.decide(ask)),
             _ => self.ask_each(),
         };
+        let status = match self.away.get() {
+            Some(open) if status == DECLINED => self.ask_away(open),
+            _ => status,
+        };
         match self.turn.get() {
             Some((wait, rule, found)) if status == DECLINED => self.wait(wait, rule, found),
             _ => status,
@@ -286,6 +255,7 @@ impl<'r> Asking<'r> {
                 let stands = self.stands(ask, limit, meaning);
                 let is_over = over(stands, limit)
                     && self.answer.running.is_busy(meaning.busy)
+                    && !self.lets_go(ask.rule)
                     && !self.has_room_now(ask, limit, meaning);
                 is_over.then(|| Found::places(ask.rule, ask.key.digest, stands, limit))
             }
@@ -315,6 +285,7 @@ impl<'r> Asking<'r> {
         match ask.what {
             What::Places { limit, meaning } => self.decide_places(ask, limit, meaning),
             What::Rate { limit, rating } => match self.charge(ask, limit, &rating.on) {
+                Ok(pass) if ask.rule.in_fleet => self.leave_open(ask, Some(pass)),
                 Ok(pass) => self.pass_rate(ask, limit, pass),
                 Err(found) => self.refuse(ask, found),
             },
@@ -323,6 +294,9 @@ impl<'r> Asking<'r> {
 
     #[inline]
     fn decide_places(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
+        if self.lets_go(ask.rule) {
+            return self.count_only(ask, meaning);
+        }
         let refused = match meaning.count {
             Count::Workers => {
                 Some(self.answer.trip.busy_workers(limit)).filter(|stands| over(*stands, limit))
@@ -338,17 +312,30 @@ impl<'r> Asking<'r> {
             // Counted always, refused under pressure only.
             Some(_) if meaning.count == Count::Requests => {
                 let _ = self.take_place(ask, meaning, None);
-                self.pass(ask, limit, meaning)
+                self.passed_here(ask, limit, meaning)
             }
-            _ => self.pass(ask, limit, meaning),
+            _ => self.passed_here(ask, limit, meaning),
         }
+    }
+
+    /// This server's own counts let it pass.
+    #[inline]
+    fn passed_here(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
+        match ask.rule.in_fleet {
+            false => self.pass(ask, limit, meaning),
+            true => self.leave_open(ask, None),
+        }
+    }
+
+    /// Whether a place of this meaning stays when a dry run marks the request.
+    fn outlives_mark(&self, meaning: Meaning) -> bool {
+        let is_wide = meaning.scope != Scope::Location;
+        !self.answer.settings.is_dry_run() || (is_wide && self.answer.running.runtime.enforces)
     }
 
     #[inline]
     fn take_place(&self, ask: Ask<'r>, meaning: Meaning, limit: Option<u16>) -> Result<(), u32> {
-        let is_wide = meaning.scope != Scope::Location;
-        let outlives_mark =
-            !self.answer.settings.is_dry_run() || (is_wide && self.answer.running.runtime.enforces);
+        let outlives_mark = self.outlives_mark(meaning);
         self.answer
             .trip
             .take_place(&ask.key, ask.count, limit, outlives_mark)
@@ -356,15 +343,25 @@ impl<'r> Asking<'r> {
 
     #[inline]
     fn pass(&self, ask: Ask<'r>, limit: u16, meaning: Meaning) -> c_int {
+        self.pass_with(ask, meaning, || {
+            let stands = self.stands(ask, limit, meaning);
+            Found::places(ask.rule, ask.key.digest, stands, limit)
+        })
+    }
+
+    #[inline]
+    fn pass_with(
+        &self,
+        ask: Ask<'r>,
+        meaning: Meaning,
+        found: impl FnOnce() -> Found<'r>,
+    ) -> c_int {
         let Answer { request, trip, .. } = self.answer;
         trip.describe(request, Some(ask.rule));
         trip.note(ask.rule.id.get(), true);
         self.answer.running.count(ask.rule, Fate::Passed);
         self.redefine(ask.rule, meaning);
-        self.answer.passed(|| {
-            let stands = self.stands(ask, limit, meaning);
-            Found::places(ask.rule, ask.key.digest, stands, limit)
-        });
+        self.answer.passed(found);
         DECLINED
     }
 

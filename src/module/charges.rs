@@ -7,6 +7,7 @@ use crate::httpd::pool::{List, Pool};
 use crate::limit::key::{CountId, Digest};
 use crate::limit::rating::{Limit, Statuses};
 use crate::store::Name;
+use crate::store::fleet::{Order, Step};
 
 /// A token that was taken, or a hit that was counted.
 #[derive(Clone, Copy)]
@@ -22,6 +23,8 @@ struct Charge {
     is_settled: bool,
     /// Whether it stays when a dry run marks the request.
     outlives_mark: bool,
+    /// Whether it was charged in a count of several servers, by their clock.
+    is_away: bool,
 }
 
 /// A charge that waits for the status of the answer.
@@ -35,6 +38,8 @@ struct Late<'r> {
     count: CountId,
     limit: Limit,
     on: Statuses,
+    /// Its name in the counts of several servers, where it is charged there too.
+    away: Option<Digest>,
 }
 
 /// The charges of one client request.
@@ -75,6 +80,26 @@ impl<'r> Charges<'r> {
             at,
             is_settled: false,
             outlives_mark,
+            is_away: false,
+        });
+    }
+
+    /// The same, of a charge in a count of several servers and by their clock.
+    pub fn note_away(
+        &self,
+        digest: Digest,
+        limit: Limit,
+        (charged, at): (u64, u64),
+        outlives_mark: bool,
+    ) {
+        self.taken.push(Charge {
+            digest,
+            limit,
+            charged,
+            at,
+            is_settled: false,
+            outlives_mark,
+            is_away: true,
         });
     }
 
@@ -118,10 +143,11 @@ impl<'r> Charges<'r> {
         {}
     }
 
-    /// Notes that the key is to be charged if the answer has one of these statuses.
+    /// Notes that the key is to be charged if the answer has one of these statuses; and in the
+    /// count of several servers, where it has the name `away` there.
     pub fn await_status(
         &self,
-        key: Key<'_>,
+        (key, away): (Key<'_>, Option<Digest>),
         count: CountId,
         limit: Limit,
         on: Statuses,
@@ -149,6 +175,7 @@ impl<'r> Charges<'r> {
             count,
             limit,
             on,
+            away,
         });
     }
 
@@ -181,9 +208,24 @@ fn charge(running: Running, late: Late<'_>, seen: u32) {
         .child
         .holder
         .change_rate(&key, seen, |word| (Some(late.limit.charge(word, now)), ()));
+    if let Some(key) = late.away {
+        tell_away(running, key, late.limit, Step::Charge);
+    }
+}
+
+/// Tells the counts of several servers without waiting for them.
+fn tell_away(running: Running, key: Digest, limit: Limit, step: Step) {
+    if let Some(fleet) = running.child.fleet {
+        fleet.tell(Order::Rate { key, limit, step });
+    }
 }
 
 fn refund(running: Running, charge: Charge) {
+    if charge.is_away {
+        let (charged, at) = (charge.charged, charge.at);
+        let step = Step::Refund { charged, at };
+        return tell_away(running, charge.digest, charge.limit, step);
+    }
     let now = running.nanos();
     running
         .child

@@ -3,6 +3,7 @@
 
 use super::MODULE;
 use super::exempt;
+use super::fleet;
 use super::inventory::Inventory;
 use super::rules::Placed;
 use crate::httpd::server::Server;
@@ -36,6 +37,7 @@ pub fn warnings(inventory: &Inventory<'_>, main: Server<'_>) -> Vec<String> {
     warnings.extend(busy_page_by_url(main));
     warnings.extend(cache_above_rules(inventory, main));
     warnings.extend(proxies_counted(inventory, main));
+    warnings.extend(fleet::nameless(inventory, main));
     warnings
 }
 
@@ -58,7 +60,7 @@ pub fn agrees<'o, 'p: 'o>(
 ) -> Result<(), String> {
     let bucket = |rule: &Placed<'_>| {
         let rating = rule.terms.rating()?;
-        Some((rating.on, rating.limit?.without_delay()))
+        Some((rating.on, rating.limit?.without_delay(), rule.in_fleet))
     };
     let rival = others
         .into_iter()
@@ -67,7 +69,7 @@ pub fn agrees<'o, 'p: 'o>(
         None => Ok(()),
         Some(other) => Err(format!(
             "{} on line {} of {} shares its bucket with the one on line {} of {}, so both must give the same \
-             number, burst=, freeze=, extend and on=; or use scope=location for a bucket of its own",
+             number, burst=, freeze=, extend, on= and shared; or use scope=location for a bucket of its own",
             rule.name, rule.line, rule.file, other.line, other.file
         )),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::client::ClientHeader;
 use super::exempt::Exemption;
+use super::fleet::Redis;
 use super::rules::Placed;
 use crate::httpd::pool::Pool;
 use crate::httpd::server::Server;
@@ -97,6 +98,10 @@ pub struct Site<'p> {
     pub heartbeat: Option<Option<Duration>>,
     /// `IPLimitStatusPage`
     pub status_page: Option<bool>,
+    /// `IPLimitRedis`
+    pub redis: Option<&'p Redis<'p>>,
+    /// What shared counts know the server by; set when everything was read.
+    pub fleet_id: Cell<CountId>,
 }
 
 impl<'p> Level<'p> {
@@ -177,6 +182,8 @@ impl<'p> Site<'p> {
             alarm: None,
             heartbeat: None,
             status_page: None,
+            redis: None,
+            fleet_id: Cell::new(CountId(0)),
         }
     }
 
@@ -195,6 +202,7 @@ impl<'p> Site<'p> {
             prefix: self.prefix.or(main.prefix),
             keys: self.keys.or(main.keys),
             status_page: self.status_page.or(main.status_page),
+            redis: main.redis,
             ..Site::new()
         }
     }
@@ -212,6 +220,10 @@ impl<'p> Site<'p> {
             0 => pool.text(&name),
             port => pool.text(&format!("{name}:{port}")),
         });
+        // Never by address or port: those differ from server to server.
+        let fleet_name = name.to_ascii_lowercase();
+        self.fleet_id
+            .set(CountId::named(&["fleet server", &fleet_name]));
         if !server.is_virtual() {
             self.id.set(CountId::named(&["main server"]));
             return;

@@ -56,6 +56,21 @@ impl<'r> Found<'r> {
         }
     }
 
+    /// What a rule finds that refuses everybody while the counts of several servers are out of
+    /// reach.
+    pub fn unreachable(rule: &Placed<'r>, key: Digest, limit: u32) -> Found<'r> {
+        Found {
+            rule: rule.name,
+            id: rule.id.get(),
+            key,
+            cause: Cause::Unreachable,
+            stands: limit,
+            limit,
+            left: 0,
+            rate: None,
+        }
+    }
+
     /// What a rate rule found that refuses.
     pub fn over(rule: &Placed<'r>, key: &Key<'_>, limit: &Limit, over: Over) -> Found<'r> {
         let seconds = whole_seconds(over.wait);

@@ -138,8 +138,10 @@ unsafe extern "C" fn pre_mpm(_pool: *mut sys::apr_pool_t, _kind: sys::ap_scorebo
     })
 }
 
-unsafe extern "C" fn child_init(_pool: *mut sys::apr_pool_t, _server: *mut sys::server_rec) {
-    guarded((), lifecycle::child_init);
+unsafe extern "C" fn child_init(pool: *mut sys::apr_pool_t, _server: *mut sys::server_rec) {
+    // SAFETY: httpd passes the child's own pool, which lives as long as the child serves.
+    let pool = unsafe { Pool::from_raw(pool) };
+    guarded((), || lifecycle::child_init(pool));
 }
 
 unsafe extern "C" fn child_status(

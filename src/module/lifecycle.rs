@@ -10,11 +10,11 @@ use super::config::Site;
 use super::inventory::{Inventory, zone_named};
 use super::rules::{Placed, may_count};
 use super::running::{
-    ANY_RULE, CONNECTION_RULE, Child, LATE_CHARGES, RATES, Running, Runtime, SERVER_KEY_RULE,
-    SERVER_RULE, WATCH, WIDE, flag,
+    ANY_RULE, CONNECTION_RULE, Child, FLEET, LATE_CHARGES, RATES, Running, Runtime,
+    SERVER_KEY_RULE, SERVER_RULE, WATCH, WIDE, flag,
 };
 use super::zones::Zone;
-use super::{MODULE, alarm, checks, dump, memory, records, shortage, watch};
+use super::{MODULE, alarm, checks, dump, fleet, memory, records, shortage, watch};
 use crate::httpd::http2::Http2;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::pool::Pool;
@@ -37,6 +37,7 @@ fn flags_of(rule: &Placed<'_>, anywhere: &[Defaults]) -> u32 {
         Level::Server => ANY_RULE | SERVER_RULE,
         Level::Directory => ANY_RULE,
     };
+    let own = own | if rule.in_fleet { FLEET } else { 0 };
     let own = match rule.terms.rating() {
         Some(rating) if rating.on.is_empty() => own | RATES,
         Some(_) => own | RATES | LATE_CHARGES,
@@ -91,6 +92,7 @@ pub fn check_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), St
         rule.zone
             .set(zone.map_err(|why| format!("{} {why}", rule.directive.name()))?);
     }
+    fleet::check(inventory, main_site)?;
     let shared = checks::shared_buckets(inventory);
     for (at, rule) in shared.iter().enumerate() {
         checks::agrees(rule, &shared[..at])?;
@@ -154,6 +156,10 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         flags | flags_of(rule, inventory.defaults())
     });
     let site = main.config(MODULE);
+    // Nobody asks where no rule does.
+    let redis = site
+        .and_then(|site| site.redis)
+        .filter(|_| flags & FLEET != 0);
     let runtime: &'static Runtime = pool.alloc(Runtime {
         segment,
         flags,
@@ -167,8 +173,13 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         heartbeat: site.and_then(|site| site.heartbeat.flatten()),
         zones: inventory.zones(),
         shared_buckets: pool.slice(checks::shared_buckets(inventory).iter().copied()),
+        redis,
+        fleet: redis.map(|redis| fleet::started(pool, redis, main)),
         main,
     });
+    // It may be another server now.
+    let mode = redis.map(|redis| redis.on_failure);
+    runtime.segment.breaker().reset(mode);
     for rule in inventory.rules() {
         records::record(runtime, rule, None);
     }
@@ -246,7 +257,7 @@ fn other_logs(main: Server<'_>) -> u32 {
 }
 
 /// A child begins.
-pub fn child_init() {
+pub fn child_init(pool: Pool<'static>) {
     let Some(runtime) = Runtime::current() else {
         return;
     };
@@ -272,6 +283,7 @@ pub fn child_init() {
                 max_workers: state::max_request_workers(),
                 is_threaded: state::is_threaded(),
                 looked_at: AtomicU32::new(0),
+                fleet: fleet::child_init(runtime, pool, responses()),
             }
             .rise();
             if let (true, Some(running)) = (watches, Running::get())

@@ -14,6 +14,7 @@ mod delay;
 mod directives;
 mod dump;
 mod exempt;
+mod fleet;
 mod found;
 mod hooks;
 mod hourly;

@@ -11,9 +11,7 @@ use crate::limit::key::CountId;
 use crate::limit::network::Network;
 use crate::limit::policy::Ruling;
 use crate::limit::rate;
-use crate::limit::rule::{
-    Concurrency, Count, Defaults, Directive, Level as At, Meaning, Scope, Terms,
-};
+use crate::limit::rule::{Concurrency, Defaults, Directive, Level as At, Meaning, Scope, Terms};
 use crate::limit::syntax::Said;
 use crate::store::RecordIndex;
 
@@ -56,6 +54,10 @@ pub struct Placed<'p> {
     /// What its count or bucket has in common with those of other places; set when
     /// everything was read.
     shared: Cell<CountId>,
+    /// Whether it counts over all servers with the same IPLimitRedis.
+    pub in_fleet: bool,
+    /// The same two names, as all of those servers make them; set when everything was read.
+    fleet: Cell<[CountId; 2]>,
     /// Its record in shared memory, when there was room.
     pub record: Cell<Option<RecordIndex>>,
     /// Whether a later plain rule of the same section took its place.
@@ -121,6 +123,8 @@ impl<'p> Placed<'p> {
             id: Cell::new(CountId(0)),
             count: Cell::new(CountId(0)),
             shared: Cell::new(CountId(0)),
+            in_fleet: said.shared,
+            fleet: Cell::new([CountId(0); 2]),
             record: Cell::new(None),
             superseded: Cell::new(false),
             next: Cell::new(None),
@@ -147,12 +151,12 @@ impl<'p> Placed<'p> {
         // Names of zones ignore case, and so do the counts of their rules.
         let zone = self.zone_name.map(str::to_ascii_lowercase);
         let zone = zone.as_deref().unwrap_or("");
-        let place = match self.place.split_once('@') {
+        let place_name = match self.place.split_once('@') {
             Some((_, place)) => place,
             None => self.place,
         };
         let directive = self.directive.name();
-        let CountId(place) = CountId::named(&[kind, directive, zone, place, &period]);
+        let CountId(place) = CountId::named(&[kind, directive, zone, place_name, &period]);
         let count = CountId(place ^ site.0.rotate_left(1));
         // Those of a zone count for both levels; those of addresses each for its own.
         let level = match self.at {
@@ -163,14 +167,20 @@ impl<'p> Placed<'p> {
         self.shared
             .set(CountId::named(&["shared", directive, zone, level, &period]));
         self.count.set(count);
-        self.id.set(match self.networks {
-            [] => count,
-            networks => {
-                let networks: Vec<String> = networks.iter().map(Network::to_string).collect();
-                let CountId(own) = CountId::named(&["for", &networks.join(",")]);
-                CountId(count.0 ^ own)
-            }
+        let networks: Vec<String> = self.networks.iter().map(Network::to_string).collect();
+        let clients = networks.join(",");
+        self.id.set(match networks.is_empty() {
+            true => count,
+            false => CountId(count.0 ^ CountId::named(&["for", &clients]).0),
         });
+        let home = self.server.and_then(|server| server.config(MODULE));
+        let CountId(home) = home.map_or(CountId(0), |site| site.fleet_id.get());
+        let CountId(own) =
+            CountId::named(&["fleet", directive, zone, place_name, &period, &clients]);
+        self.fleet.set([
+            CountId(own ^ home.rotate_left(1)),
+            CountId::named(&["fleet shared", directive, zone, level, &period]),
+        ]);
     }
 
     /// `name:port` of the virtual host that it is written in; None for the main server.
@@ -222,6 +232,16 @@ impl<'p> Placed<'p> {
         match self.directive {
             Directive::MaxConnPerIp => count_of(scope, level, self.count.get(), vhost),
             _ => shared_count_of(scope, self.count.get(), self.shared.get(), vhost),
+        }
+    }
+
+    /// The same as all servers with the same IPLimitRedis name it; `vhost` is what they know
+    /// the virtual host by.
+    pub fn fleet_count_of(&self, scope: Scope, level: At, vhost: CountId) -> CountId {
+        let [own, shared] = self.fleet.get();
+        match self.directive {
+            Directive::MaxConnPerIp => count_of(scope, level, own, vhost),
+            _ => shared_count_of(scope, own, shared, vhost),
         }
     }
 

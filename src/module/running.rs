@@ -8,6 +8,7 @@ use once_cell::race::OnceBox;
 
 use super::MODULE;
 use super::client::Client;
+use super::fleet::{self, Redis};
 use super::rules::Placed;
 use super::zones::Zone;
 use crate::httpd::http2::Http2;
@@ -24,6 +25,7 @@ use crate::limit::syntax::{Alarm, Who};
 use crate::report::message::Id;
 use crate::report::refusal::Verdict;
 use crate::store::Watched;
+use crate::store::fleet::Fleet;
 use crate::store::{Acquired, Counter, Desks, Fate, Holder, Identity, Keyed, LeaseIndex, Segment};
 
 /// Some rule exists, so the hooks have work.
@@ -49,6 +51,9 @@ pub const WATCH: u32 = 256;
 
 /// Some rule is a rate.
 pub const RATES: u32 = 1024;
+
+/// Some rule counts over several servers.
+pub const FLEET: u32 = 2048;
 
 /// Some rule charges by what becomes of the request.
 pub const LATE_CHARGES: u32 = 512;
@@ -79,6 +84,10 @@ pub struct Runtime {
     pub zones: &'static [&'static Zone<'static>],
     /// The rates whose buckets a rule of a .htaccess file may share.
     pub shared_buckets: &'static [&'static Placed<'static>],
+    /// `IPLimitRedis`
+    pub redis: Option<&'static Redis<'static>>,
+    /// What was found out about it at the start.
+    pub fleet: Option<&'static fleet::Started>,
     /// The main server.
     pub main: Server<'static>,
 }
@@ -108,6 +117,8 @@ pub struct Child {
     pub is_threaded: bool,
     /// How many requests were looked at for a proxy's address.
     pub looked_at: AtomicU32,
+    /// Its part in counts of several servers, where some rule has one.
+    pub fleet: Option<&'static Fleet>,
 }
 
 /// A generation that serves, in a child of it.

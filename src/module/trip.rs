@@ -13,6 +13,7 @@ use self::asked::Became;
 use super::charges::Charges;
 use super::client::{self, Client};
 use super::config::Level;
+use super::fleet::Away;
 use super::rules::Placed;
 use super::running::Running;
 use super::stream_meter::StreamMeter;
@@ -71,6 +72,10 @@ pub struct Trip<'r> {
     pub next_stream: Cell<*const Trip<'static>>,
     asked: List<'r, (CountId, Became), 4>,
     places: List<'r, Place, 4>,
+    /// The places that it has in counts of several servers.
+    pub(super) away: List<'r, Away, 1>,
+    /// How long it has waited for those counts, in nanoseconds.
+    pub(super) asked_away: Cell<u64>,
     /// What it was charged at rates.
     pub charges: Charges<'r>,
     /// The directory level whose rules were all asked last.
@@ -147,6 +152,8 @@ impl<'r> Trip<'r> {
             next_stream: Cell::new(ptr::null()),
             asked: List::new(pool),
             places: List::new(pool),
+            away: List::new(pool),
+            asked_away: Cell::new(0),
             charges: Charges::new(pool),
             seen: Cell::new(ptr::null()),
             postponed: Cell::new(false),
@@ -224,6 +231,12 @@ impl<'r> Trip<'r> {
     fn with_places<T>(&self, look: impl FnOnce(&List<'r, Place, 4>) -> T) -> T {
         let _guard = self.carrier.map(|carrier| carrier.streams.lock());
         look(&self.places)
+    }
+
+    /// The same with the places in counts of several servers.
+    pub(super) fn with_away<T>(&self, look: impl FnOnce(&List<'r, Away, 1>) -> T) -> T {
+        let _guard = self.carrier.map(|carrier| carrier.streams.lock());
+        look(&self.away)
     }
 
     /// The count that would stand if this request were admitted, by loads only.
@@ -316,6 +329,7 @@ impl<'r> Trip<'r> {
         while let Some(place) = self.with_places(|places| places.take(is_short)) {
             self.running.child.holder.release(place.lease);
         }
+        self.give_back_marked_away();
         self.charges.refund_marked(self.running);
         if !self.running.runtime.enforces
             && let Some(visitor) = self.visitor
@@ -343,6 +357,9 @@ impl<'r> Trip<'r> {
     fn release_all(&self) {
         while let Some(place) = self.places.pop() {
             self.running.child.holder.release(place.lease);
+        }
+        while let Some(away) = self.away.pop() {
+            away.give_back(self.running.child);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Zones: what a key is made of (`IPLimitZone`), and the key that a request has.
 
+use super::fleet::FLEET;
 use super::running::Running;
 use super::trip::Trip;
 use crate::gauge::ALL;
@@ -110,6 +111,20 @@ impl Zone<'_> {
                 ..key
             },
             false => key,
+        })
+    }
+
+    /// The digest of the key that the request has now, as all servers make it that share
+    /// counts; none where it is empty.
+    pub fn fleet_digest(&self, request: Request<'_>, trip: &Trip<'_>) -> Option<Digest> {
+        Some(match &self.source {
+            Source::All => FLEET.digest_of(b"all"),
+            Source::Client(None) => FLEET.digest(trip.client.key),
+            Source::Client(Some(prefix)) => FLEET.digest(trip.client.address.masked(*prefix)),
+            Source::Expression(expression) => match expression.value(request) {
+                Ok([]) | Err(_) => return None,
+                Ok(value) => FLEET.digest_of(value),
+            },
         })
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Display};
 
+use super::fleet::Reach;
 use super::holder::Holder;
 use super::message::Id;
 use super::printable::Encoded;
@@ -43,6 +44,8 @@ pub struct Heartbeat {
     pub keys: u64,
     /// Keys that the table has room for.
     pub table: u64,
+    /// How it is with the counts that servers share, where some rule is shared.
+    pub shared: Option<Reach>,
 }
 
 /// The module started; its [`Display`] is the line of message 505.
@@ -137,7 +140,11 @@ impl Display for Heartbeat {
             self.keys,
             self.table,
             are(self.keys),
-        )
+        )?;
+        match self.shared {
+            Some(reach) => write!(f, ", {reach}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -304,10 +311,18 @@ mod tests {
             workers: 256,
             keys: 17,
             table: 65_536,
+            shared: None,
+        };
+        let said =
+            "limitipconn(504): 12 rules, 3 of 256 workers are busy, 17 of 65536 keys are in use";
+        assert_eq!(heartbeat.to_string(), said);
+        let with_shared = Heartbeat {
+            shared: Some(Reach::Within),
+            ..heartbeat
         };
         assert_eq!(
-            heartbeat.to_string(),
-            "limitipconn(504): 12 rules, 3 of 256 workers are busy, 17 of 65536 keys are in use"
+            with_shared.to_string(),
+            format!("{said}, shared counts are within reach")
         );
         for (rules, said) in [(12, "12 rules"), (1, "1 rule"), (0, "0 rules")] {
             let table = 65_536;

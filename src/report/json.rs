@@ -95,6 +95,16 @@ mod tests {
                 refused_dry_run: 9,
                 cut: 10,
             }],
+            shared: Some(Shared {
+                degraded: true,
+                degraded_seconds: 11,
+                failure: Some("hung".into()),
+                on_failure: "local".into(),
+                asked: 12,
+                missed: 13,
+                outages: 14,
+                uncounted: 15,
+            }),
             ..Snapshot::default()
         }
     }
@@ -127,7 +137,9 @@ mod tests {
             r#""unwatched":0,"cuts_put_off":0,"faults":0,"#,
             r#""reaped":{"pending":4,"held":5,"releasing":6,"released":7},"#,
             r#""history":[{"unix_milliseconds":5,"busy":6,"passed":7,"refused":8,"#,
-            r#""refused_dry_run":9,"cut":10}]}"#,
+            r#""refused_dry_run":9,"cut":10}],"#,
+            r#""shared":{"degraded":true,"degraded_seconds":11,"failure":"hung","on_failure":"local","#,
+            r#""asked":12,"missed":13,"outages":14,"uncounted":15}}"#,
         );
         assert_eq!(json(&busy()), expected);
     }

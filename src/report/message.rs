@@ -31,6 +31,8 @@ pub enum Id {
     ProxiesCounted = 209,
     /// A bucket whose burst is mostly out of reach, since waits are short.
     BurstOutOfReach = 210,
+    /// A shared rule of a server without a name that others share.
+    SharedNameless = 211,
     /// A changed size takes effect at a full restart only.
     NeedsRestart = 301,
     /// This httpd's scoreboard is laid out otherwise than the one built for.
@@ -73,11 +75,15 @@ pub enum Id {
     CutPutOff = 507,
     /// Somebody asks whether lines arrive ([`Check`](super::alarm::Check)).
     Check = 508,
+    /// The counts of several servers are out of reach ([`Down`](super::fleet::Down)).
+    RedisDown = 601,
+    /// They are within reach again ([`Up`](super::fleet::Up)).
+    RedisUp = 602,
 }
 
 impl Id {
     /// All messages, in the order of their numbers.
-    pub const ALL: [Id; 33] = [
+    pub const ALL: [Id; 36] = [
         Id::Refused,
         Id::LeftOut,
         Id::NoRule,
@@ -90,6 +96,7 @@ impl Id {
         Id::CacheAboveRule,
         Id::ProxiesCounted,
         Id::BurstOutOfReach,
+        Id::SharedNameless,
         Id::NeedsRestart,
         Id::SlotLayout,
         Id::AuditMismatch,
@@ -111,6 +118,8 @@ impl Id {
         Id::Unwatched,
         Id::CutPutOff,
         Id::Check,
+        Id::RedisDown,
+        Id::RedisUp,
     ];
 
     /// The number, 100..=999.

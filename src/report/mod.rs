@@ -8,6 +8,7 @@
 pub mod alarm;
 pub mod cut;
 pub mod dump;
+pub mod fleet;
 pub mod holder;
 pub mod html;
 pub mod json;

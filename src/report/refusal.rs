@@ -35,6 +35,8 @@ pub enum Cause {
     Requests,
     /// There were too many requests, and for so many seconds still there is to be none.
     Frozen(u32),
+    /// Nobody can tell how many there are on all servers, and then nobody is let in.
+    Unreachable,
 }
 
 /// A refusal; its [`Display`] is the line of message 101.
@@ -103,6 +105,7 @@ impl Display for Refusal<'_> {
             Cause::Key => write!(f, "too many connections for this key: {count}/{limit}")?,
             Cause::Requests => write!(f, "too many requests: {count}/{limit}")?,
             Cause::Frozen(seconds) => write!(f, "frozen for {seconds}s")?,
+            Cause::Unreachable => f.write_str("the shared counts are out of reach")?,
         }
         write!(f, ", rule {}", Encoded::name(self.rule))?;
         if let Some(asked) = &self.asked {

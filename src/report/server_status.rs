@@ -20,7 +20,7 @@ type Total = (&'static str, &'static str, u64);
 
 fn totals(snapshot: &Snapshot) -> Vec<Total> {
     let rules = &snapshot.rules;
-    vec![
+    let mut totals = vec![
         ("Rules", "IPLimitRules", rules.len() as u64),
         (
             "Passed",
@@ -58,7 +58,28 @@ fn totals(snapshot: &Snapshot) -> Vec<Total> {
         ("Not watched", "IPLimitUnwatched", snapshot.unwatched),
         ("Cuts put off", "IPLimitCutsPutOff", snapshot.cuts_put_off),
         ("Faults", "IPLimitFaults", snapshot.faults),
-    ]
+    ];
+    if let Some(shared) = &snapshot.shared {
+        totals.extend([
+            (
+                "Shared counts degraded",
+                "IPLimitSharedDegraded",
+                shared.degraded.into(),
+            ),
+            (
+                "Shared counts degraded for seconds",
+                "IPLimitSharedDegradedSeconds",
+                shared.degraded_seconds,
+            ),
+            ("Shared counts asked", "IPLimitSharedAsked", shared.asked),
+            (
+                "Shared counts not heard",
+                "IPLimitSharedMissed",
+                shared.missed,
+            ),
+        ]);
+    }
+    totals
 }
 
 /// The counts that are highest, the highest first; of equal ones by key, then by rule.

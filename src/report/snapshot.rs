@@ -70,6 +70,30 @@ pub struct Snapshot {
     pub reaped: Reaped,
     /// The last ten minutes, a sample about every ten seconds, the oldest first.
     pub history: Vec<SampleRow>,
+    /// The counts that servers share; none where no rule is shared.
+    pub shared: Option<Shared>,
+}
+
+/// How it is with the counts that servers share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Shared {
+    /// Whether they are out of reach now, so that shared rules do what `on-failure=` says.
+    pub degraded: bool,
+    /// For how long already, in whole seconds; 0 while they are within reach.
+    pub degraded_seconds: u64,
+    /// The last failure in one word, over or not; none since the configuration was read.
+    pub failure: Option<String>,
+    /// `local`, `open` or `closed`
+    pub on_failure: String,
+    /// Questions asked, since start.
+    pub asked: u64,
+    /// Questions of requests that went on without an answer, since start; also those that were
+    /// not asked, since the counts were known to be out of reach.
+    pub missed: u64,
+    /// How often they went out of reach, since start.
+    pub outages: u64,
+    /// Questions and notes for which a child had no room, since start.
+    pub uncounted: u64,
 }
 
 /// How many holders, counts and frozen keys are told.

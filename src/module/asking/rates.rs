@@ -77,7 +77,12 @@ impl<'r> Asking<'r> {
             Some(Decision::Over(over)) => Err(Found::over(ask.rule, &ask.key, limit, over)),
             Some(Decision::Pass(pass)) => {
                 if is_later {
-                    self.answer.await_status(ask.key, ask.count, *limit, *on);
+                    let away = match ask.rule.in_fleet {
+                        true => self.away_key(ask),
+                        false => None,
+                    };
+                    let key = (ask.key, away);
+                    self.answer.await_status(key, ask.count, *limit, *on);
                 } else if !trip.charges.has(key.digest) {
                     let outlives_mark = !self.answer.settings.is_dry_run();
                     let charged = (pass.next, now);

@@ -8,48 +8,49 @@ mod zones;
 
 use super::MODULE;
 use super::config::{Level, Site};
+use super::fleet::Redis;
 use crate::httpd::command::{Command, Context, Row};
 use crate::limit::arguments;
 use crate::limit::rule::Directive;
 use crate::limit::syntax;
 
 /// The table that httpd reads.
-pub static ROWS: [Row; 26] = [
+pub static ROWS: [Row; 27] = [
     Row {
         name: c"MaxConnPerIP",
         context: Context::Htaccess,
         set: rules::of(Directive::MaxConnPerIp),
-        help: c"how many connections one client may have: a number or off, then scope=, count=, for= and busy=",
+        help: c"how many connections one client may have: a number or off, then scope=, count=, for=, busy= and shared",
     },
     Row {
         name: c"MaxConnPerKey",
         context: Context::Htaccess,
         set: rules::of(Directive::MaxConnPerKey),
-        help: c"how many requests one key of a zone may have in flight: the zone, a number or off, then scope=, for= and busy=",
+        help: c"how many requests one key of a zone may have in flight: the zone, a number or off, then scope=, for=, busy= and shared",
     },
     Row {
         name: c"MaxRatePerIP",
         context: Context::Htaccess,
         set: rules::of(Directive::MaxRatePerIp),
-        help: c"how fast one client may ask: a number/time or off, then burst=, delay=, scope=, for= and on=",
+        help: c"how fast one client may ask: a number/time or off, then burst=, delay=, scope=, for=, on= and shared",
     },
     Row {
         name: c"MaxRatePerKey",
         context: Context::Htaccess,
         set: rules::of(Directive::MaxRatePerKey),
-        help: c"how fast one key of a zone may ask: the zone, a number/time or off, then burst=, delay=, scope=, for= and on=",
+        help: c"how fast one key of a zone may ask: the zone, a number/time or off, then burst=, delay=, scope=, for=, on= and shared",
     },
     Row {
         name: c"MaxHitsPerIP",
         context: Context::Htaccess,
         set: rules::of(Directive::MaxHitsPerIp),
-        help: c"how often one client may ask in a time: a number/time or off, then freeze=, extend, scope=, for= and on=",
+        help: c"how often one client may ask in a time: a number/time or off, then freeze=, extend, scope=, for=, on= and shared",
     },
     Row {
         name: c"MaxHitsPerKey",
         context: Context::Htaccess,
         set: rules::of(Directive::MaxHitsPerKey),
-        help: c"how often one key of a zone may ask in a time: the zone, a number/time or off, then freeze=, extend, scope=, for= and on=",
+        help: c"how often one key of a zone may ask in a time: the zone, a number/time or off, then freeze=, extend, scope=, for=, on= and shared",
     },
     Row {
         name: c"IPLimitZone",
@@ -166,6 +167,12 @@ pub static ROWS: [Row; 26] = [
         help: c"keys=N: how many keys are counted at a time",
     },
     Row {
+        name: c"IPLimitRedis",
+        context: Context::Main,
+        set: redis,
+        help: c"the Redis or Valkey in which shared rules count: its URL, then prefix=, password-file=, timeout=, connect=, lease= and on-failure=",
+    },
+    Row {
         name: c"IPLimitStatusPage",
         context: Context::Main,
         set: status_page,
@@ -235,4 +242,16 @@ fn status_page(command: Command<'_>, arguments: &str) -> Result<(), String> {
     // SAFETY: the only call in this handler.
     unsafe { site(command) }.status_page = Some(shown);
     Ok(())
+}
+
+fn redis(command: Command<'_>, arguments: &str) -> Result<(), String> {
+    let said = Redis::read(command, arguments)?;
+    // SAFETY: the only call in this handler.
+    match unsafe { site(command) }.redis.replace(said) {
+        None => Ok(()),
+        Some(first) => Err(format!(
+            "\"{}\" is the second; {} was said on line {} of {}; keep one of them",
+            said.shown, first.shown, first.line, first.file
+        )),
+    }
 }

@@ -34,6 +34,12 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
              in the main server's configuration only, outside sections; use count=requests here"
         ));
     }
+    if said.shared && in_htaccess {
+        return Err(format!(
+            "\"{arguments}\": shared rules ask another server, so they stand in the server's files only; \
+             leave shared out here"
+        ));
+    }
     if let Terms::Rate(rating) = said.terms
         && let Some(Limit::Bucket(bucket)) = rating.limit
         && bucket.delay.is_some()

@@ -144,11 +144,15 @@ fn spot_of_rule(rule: &Placed<'static>) -> Spot {
 
 /// A rule and what it means under these defaults.
 pub fn rule_row(rule: &Placed<'static>, defaults: &(Defaults, Origin)) -> Rule {
-    let choices = match &rule.terms {
+    let mut choices = match &rule.terms {
         _ if !rule.terms.is_on() => Vec::new(),
         Terms::Concurrency(terms) => choices(rule, terms, defaults),
         Terms::Rate(rating) => choices_of_rate(rating),
     };
+    choices.extend(rule.in_fleet.then(|| Choice {
+        text: String::from("shared"),
+        from: None,
+    }));
     Rule {
         name: rule.name.to_owned(),
         number: number(rule),

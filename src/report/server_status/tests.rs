@@ -1,7 +1,7 @@
 //! The section and the lines, to the letter.
 
 use super::*;
-use crate::report::snapshot::{Keys, Leases, RuleRow};
+use crate::report::snapshot::{Keys, Leases, RuleRow, Shared};
 
 fn count(rule: &str, vhost: Option<&str>, key: &str, count: u64) -> CountRow {
     CountRow {
@@ -184,4 +184,27 @@ fn the_highest_come_first_and_equal_ones_in_a_fixed_order() {
     assert_eq!(order(&snapshot), expected);
     snapshot.counts.reverse();
     assert_eq!(order(&snapshot), expected);
+}
+
+#[test]
+fn shared_counts_are_told_where_some_rule_is_shared() {
+    let snapshot = Snapshot {
+        shared: Some(Shared {
+            degraded: true,
+            degraded_seconds: 12,
+            asked: 5,
+            missed: 6,
+            ..Shared::default()
+        }),
+        ..busy()
+    };
+    let expected = "\
+IPLimitSharedDegraded: 1
+IPLimitSharedDegradedSeconds: 12
+IPLimitSharedAsked: 5
+IPLimitSharedMissed: 6
+IPLimitTop1";
+    let said = auto(&snapshot);
+    assert!(said.contains(expected), "{said}");
+    assert!(html(&snapshot, true).contains("<dt>Shared counts degraded: 1</dt>\n"));
 }
