@@ -70,10 +70,11 @@ deps: ## install what is missing (Debian, Ubuntu); elsewhere say what is missing
 	    for command in cc nm openssl curl h2load chromedriver; do
 	        command -v $$command >/dev/null || missing="$$missing $$command"
 	    done
+	    command -v redis-server >/dev/null || command -v valkey-server >/dev/null || missing="$$missing redis-server"
 	    [ -z "$$missing" ] || fail "not found:$$missing; this is neither Debian nor Ubuntu: install httpd 2.4 with its" \
 	        "headers (httpd-devel, apache2-devel, apache-dev), libclang (clang-devel, clang-dev), a C compiler with" \
 	        "binutils, openssl, curl, nghttp2 (h2load), Chromium with its chromedriver, Python's prometheus_client," \
-	        "and for make bench valgrind"
+	        "redis or valkey, and for make bench valgrind"
 	fi
 	needed=$$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml)
 	found=$$($(CARGO) --version 2>/dev/null | cut -d' ' -f2) || true
@@ -109,6 +110,9 @@ test: deps ## run every test
 	awk '/^test result:/ { passed += $$4; failed += $$6; skipped += $$8 }
 	    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$$seen/output"
 	[ ! -e "$$seen/failed" ] || { echo "failed:"; cat "$$seen/failed"; grep '^test .*FAILED$$' "$$seen/output" || true; exit 1; }
+
+soak: deps ## 60 000 requests over two servers that share their counts
+	@LIMITIPCONN_SOAK=60000 $(CARGO) test --test fleet_soak -- --nocapture
 
 check: deps ## formatting, lints, documentation: all without a warning
 	@echo "check: formatting"
@@ -208,4 +212,4 @@ uninstall: ## take away what install put there (an edited limitipconn.conf stays
 clean: ## remove what was built
 	@$(CARGO) clean --quiet
 
-.PHONY: help deps build demo test check bench install uninstall clean
+.PHONY: help deps build demo test soak check bench install uninstall clean

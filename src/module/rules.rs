@@ -11,7 +11,9 @@ use crate::limit::key::CountId;
 use crate::limit::network::Network;
 use crate::limit::policy::Ruling;
 use crate::limit::rate;
-use crate::limit::rule::{Concurrency, Defaults, Directive, Level as At, Meaning, Scope, Terms};
+use crate::limit::rule::{
+    Concurrency, Count, Defaults, Directive, Level as At, Meaning, Scope, Terms,
+};
 use crate::limit::syntax::Said;
 use crate::store::RecordIndex;
 

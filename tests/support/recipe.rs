@@ -69,6 +69,8 @@ pub struct Recipe {
     pub ours: bool,
     /// Whether it has the place where the gauge is read.
     pub status: bool,
+    /// Whether the main server has a ServerName.
+    pub is_named: bool,
 }
 
 /// Modules that every server has; mod_cgi or mod_cgid comes with the MPM.
@@ -131,8 +133,11 @@ impl Recipe {
         let (tmp, libexec) = (self.dir.display(), found.libexec.display());
         let mut text = format!(
             "Define PORT {port}\nDefine PORT2 {port2}\nDefine TMP {tmp}\nDefine DOCROOT {tmp}/htdocs\n\
-             Define LIBEXEC {libexec}\nServerRoot {tmp}\nServerName localhost:{port}\nListen 127.0.0.1:{port}\n"
+             Define LIBEXEC {libexec}\nServerRoot {tmp}\nListen 127.0.0.1:{port}\n"
         );
+        if self.is_named {
+            text += &format!("ServerName localhost:{port}\n");
+        }
         let (mpm, cgi) = match self.mpm {
             Mpm::Prefork => ("mpm_prefork", "cgi"),
             Mpm::Worker => ("mpm_worker", "cgid"),

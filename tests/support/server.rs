@@ -281,6 +281,22 @@ impl Httpd {
         self.recipe.write(self.ports, lines);
     }
 
+    /// Kills all of it at once, as a machine that fails.
+    #[track_caller]
+    pub fn kill_all(&mut self) {
+        self.stopped = true;
+        let parent = self.parent();
+        // Those that the parent makes meanwhile die by the next look.
+        wait_until(DEADLINE, || {
+            // The parent itself stays a zombie until it is waited for.
+            let _ = self.child.try_wait();
+            let left = Process::in_session(parent.0);
+            left.iter()
+                .for_each(|process| process.signal(libc::SIGKILL));
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        });
+    }
+
     /// Stops by SIGTERM and waits; what is left of the session after the deadline is killed
     /// and named.
     pub fn stop(&mut self) -> Result<(), String> {

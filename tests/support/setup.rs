@@ -51,6 +51,7 @@ impl Setup {
             modules_after: Vec::new(),
             ours: true,
             status: true,
+            is_named: true,
         };
         let setup = Setup {
             recipe,
@@ -167,6 +168,13 @@ impl Setup {
     #[must_use]
     pub fn without_status(mut self) -> Setup {
         self.recipe.status = false;
+        self
+    }
+
+    /// Leaves the ServerName of the main server out.
+    #[must_use]
+    pub fn nameless(mut self) -> Setup {
+        self.recipe.is_named = false;
         self
     }
 

@@ -1,0 +1,129 @@
+//! Redis that hangs or dies under load, and comes back: no request waits for long, local limits
+//! hold meanwhile, and afterwards servers count together again.
+
+#![cfg(feature = "redis")]
+
+mod support;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use support::{DEADLINE, Httpd, Load, Mpm, Redis, on_every_mpm, under_load, wait_until};
+
+on_every_mpm!(hung_redis_under_load_heals, killed_redis_under_load_heals);
+
+/// What a request may wait for, and what a loaded machine adds.
+const BOUND: Duration = Duration::from_millis(400);
+const SLACK: Duration = Duration::from_secs(5);
+
+fn server(mpm: Mpm, redis: &Redis) -> Httpd {
+    Httpd::on(mpm)
+        .expect_refusals()
+        .expect_log("limitipconn(601): ")
+        .expect_log("limitipconn(602): ")
+        .conf(&format!(
+            "IPLimitRedis {} timeout=200ms connect=200ms lease=3s
+             <Location /hoge>
+                 MaxConnPerIP 2 scope=location shared
+                 # What a hung Redis does late for these is taken back a moment later.
+                 MaxConnPerIP 50 scope=location shared for=127.0.0.16/28
+             </Location>",
+            redis.url()
+        ))
+        .start()
+}
+
+fn is_degraded(httpd: &Httpd) -> bool {
+    httpd.gauge()["shared"]["degraded"] == true
+}
+
+/// The next on either is refused.
+#[track_caller]
+fn count_together(a: &Httpd, b: &Httpd) {
+    let [on_a, on_b] = [a, b].map(|httpd| httpd.client("127.0.0.9"));
+    let _held = wait_until(DEADLINE, || {
+        let held = (
+            on_a.try_hold("/hoge/hold.cgi"),
+            on_b.try_hold("/hoge/hold.cgi"),
+        );
+        match (
+            held,
+            on_a.status("/hoge/small.txt"),
+            on_b.status("/hoge/small.txt"),
+        ) {
+            ((Ok(one), Ok(other)), 503, 503) => Ok((one, other)),
+            (_, one, other) => Err((one, other)),
+        }
+    });
+}
+
+fn outage(
+    mpm: Mpm,
+    redis: &mut Redis,
+    begins: impl FnOnce(&mut Redis),
+    ends: impl FnOnce(&mut Redis),
+) {
+    let (a, b) = (server(mpm, redis), server(mpm, redis));
+    count_together(&a, &b);
+    let longest = Mutex::new(Duration::ZERO);
+    let ask = |n: usize, load: &Load| {
+        let client = [&a, &b][n % 2].client(&format!("127.0.0.{}", 20 + n));
+        while load.goes_on() {
+            let start = Instant::now();
+            assert_eq!(client.status("/hoge/small.txt"), 200);
+            let mut longest = longest.lock().unwrap();
+            *longest = longest.max(start.elapsed());
+            drop(longest);
+            load.note_answer();
+        }
+    };
+    under_load(4, ask, |load| {
+        load.wait_for_more(40);
+        begins(redis);
+        wait_until(DEADLINE, || {
+            if is_degraded(&a) && is_degraded(&b) {
+                Ok(())
+            } else {
+                Err(())
+            }
+        });
+        // Each by itself.
+        for httpd in [&a, &b] {
+            let client = httpd.client("127.0.0.3");
+            let _held = [(); 2].map(|()| client.hold("/hoge/hold.cgi"));
+            assert_eq!(client.status("/hoge/small.txt"), 503);
+        }
+        load.wait_for_more(40);
+        ends(redis);
+        let back = Instant::now();
+        wait_until(DEADLINE, || {
+            if is_degraded(&a) || is_degraded(&b) {
+                Err(())
+            } else {
+                Ok(())
+            }
+        });
+        assert!(back.elapsed() < DEADLINE + SLACK);
+        load.wait_for_more(40);
+    });
+    let longest = longest.into_inner().unwrap();
+    assert!(longest < BOUND + SLACK, "{longest:?}");
+    count_together(&a, &b);
+    for httpd in [&a, &b] {
+        httpd.wait_for(|gauge| gauge.total() == 0);
+        assert_eq!(httpd.gauge().number("audit_mismatches"), 0);
+    }
+}
+
+fn hung_redis_under_load_heals(mpm: Mpm) {
+    outage(
+        mpm,
+        &mut Redis::start(),
+        |redis| redis.freeze(),
+        |redis| redis.thaw(),
+    );
+}
+
+fn killed_redis_under_load_heals(mpm: Mpm) {
+    outage(mpm, &mut Redis::start(), Redis::kill, Redis::restart);
+}
