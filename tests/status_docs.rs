@@ -16,7 +16,11 @@ fn talkative() -> (Httpd, Vec<Held>) {
         .load(&["status"])
         .expect_refusals()
         .conf(
-            "IPLimitMinRate 1000 busy=80%
+            "IPLimitRedis unix:///nobody/asks
+             <Location /shared>
+                 MaxRatePerIP 9/h shared
+             </Location>
+             IPLimitMinRate 1000 busy=80%
              IPLimitMaxTime 1h
              <Location /hoge>
                  MaxConnPerIP 3 scope=location

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::report::holder::Holder;
-use crate::report::snapshot::{CountRow, FrozenRow, Pool, RuleRow, SampleRow};
+use crate::report::snapshot::{CountRow, FrozenRow, Pool, RuleRow, SampleRow, Shared};
 
 fn rules(number: usize) -> Vec<RuleRow> {
     let rule = |n| RuleRow {
@@ -207,4 +207,21 @@ fn history_is_drawn_where_it_belongs() {
     ] {
         assert!(page.contains(drawn), "no {drawn} in {page}");
     }
+}
+
+#[test]
+fn degraded_counts_of_several_servers_are_told() {
+    let shared = |degraded| Snapshot {
+        shared: Some(Shared {
+            degraded,
+            degraded_seconds: 12,
+            failure: Some("hung".into()),
+            on_failure: "open".into(),
+            ..Shared::default()
+        }),
+        ..Snapshot::default()
+    };
+    assert!(page(&shared(true)).contains("are degraded for 12 s (hung); on-failure=open."));
+    assert!(page(&shared(false)).contains("are within reach."));
+    assert!(!page(&Snapshot::default()).contains("servers share"));
 }

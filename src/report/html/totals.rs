@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::numbers::{meter, number};
 use super::table::section as part;
-use crate::report::snapshot::Snapshot;
+use crate::report::snapshot::{Shared, Snapshot};
 
 /// What people read, the place in the JSON, and the number.
 type Fact = (&'static str, &'static str, u64);
@@ -62,12 +62,34 @@ pub fn section(snapshot: &Snapshot) -> Markup {
             (meter("fill", keys.used, keys.capacity))
             (facts(&table))
             (facts(&counters))
+            @if let Some(shared) = &snapshot.shared {
+                p class="soft" { (reach(shared)) }
+                (facts(&[
+                    ("Degraded for seconds", "/shared/degraded_seconds", shared.degraded_seconds),
+                    ("Asked", "/shared/asked", shared.asked),
+                    ("Without an answer", "/shared/missed", shared.missed),
+                    ("Outages", "/shared/outages", shared.outages),
+                    ("Without room", "/shared/uncounted", shared.uncounted),
+                ]))
+            }
             details {
                 summary { "The module's own bookkeeping" }
                 (facts(&inner))
             }
         },
     )
+}
+
+/// How it is with the counts of several servers.
+fn reach(shared: &Shared) -> String {
+    let why = shared.failure.as_deref().unwrap_or("unknown");
+    match shared.degraded {
+        false => String::from("The counts that servers share are within reach."),
+        true => format!(
+            "The counts that servers share are degraded for {} s ({why}); on-failure={}.",
+            shared.degraded_seconds, shared.on_failure
+        ),
+    }
 }
 
 fn facts(facts: &[Fact]) -> Markup {

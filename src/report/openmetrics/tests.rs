@@ -1,7 +1,7 @@
 //! The text, as its readers take it apart.
 
 use super::*;
-use crate::report::snapshot::{BusyKey, RuleRow};
+use crate::report::snapshot::{BusyKey, RuleRow, Shared};
 
 fn rule(name: &str, vhost: Option<&str>, passed: u64, busy_reached: Option<bool>) -> RuleRow {
     RuleRow {
@@ -84,4 +84,30 @@ fn families_without_a_rule_are_left_out() {
         "{text}"
     );
     assert!(text.starts_with("# TYPE limitipconn_build info\n"));
+}
+
+#[test]
+fn shared_counts_have_families_where_some_rule_is_shared() {
+    let shared = |degraded| Snapshot {
+        shared: Some(Shared {
+            degraded,
+            asked: 5,
+            missed: 6,
+            outages: 7,
+            ..Shared::default()
+        }),
+        ..Snapshot::default()
+    };
+    for (degraded, value) in [(false, "0"), (true, "1")] {
+        let text = openmetrics(&shared(degraded));
+        for (name, value) in [
+            ("limitipconn_shared_degraded", value),
+            ("limitipconn_shared_asked_total", "5"),
+            ("limitipconn_shared_missed_total", "6"),
+            ("limitipconn_shared_outages_total", "7"),
+        ] {
+            assert_eq!(lines(&text, name), [format!("{name} {value}")]);
+        }
+    }
+    assert!(!openmetrics(&Snapshot::default()).contains("shared"));
 }

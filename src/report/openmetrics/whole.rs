@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::{Escaped, Family, head};
-use crate::report::snapshot::Snapshot;
+use crate::report::snapshot::{Shared, Snapshot};
 
 /// A metric without labels.
 type Row = (Family, fn(&Snapshot) -> u64);
@@ -182,6 +182,40 @@ pub fn write(snapshot: &Snapshot, to: &mut String) -> fmt::Result {
     for (family, of) in COUNTERS {
         head(to, "counter", family)?;
         writeln!(to, "{}_total {}", family.0, of(snapshot))?;
+    }
+    match &snapshot.shared {
+        Some(shared) => write_shared(shared, to),
+        None => Ok(()),
+    }
+}
+
+fn write_shared(shared: &Shared, to: &mut String) -> fmt::Result {
+    const DEGRADED: Family = (
+        "limitipconn_shared_degraded",
+        "Whether the counts of several servers are out of reach.",
+    );
+    head(to, "gauge", DEGRADED)?;
+    writeln!(to, "{} {}", DEGRADED.0, u8::from(shared.degraded))?;
+    let counters = [
+        (
+            "limitipconn_shared_asked",
+            "Questions about counts of several servers.",
+            shared.asked,
+        ),
+        (
+            "limitipconn_shared_missed",
+            "Questions of requests that went on without an answer.",
+            shared.missed,
+        ),
+        (
+            "limitipconn_shared_outages",
+            "How often those counts went out of reach.",
+            shared.outages,
+        ),
+    ];
+    for (name, help, value) in counters {
+        head(to, "counter", (name, help))?;
+        writeln!(to, "{name}_total {value}")?;
     }
     Ok(())
 }
