@@ -27,6 +27,7 @@ fn page_in_a_browser() {
             "refresh",
         ),
         (pause_stops_it_and_a_dead_server_makes_it_stale, "pause"),
+        (page_that_a_limit_refuses_waits_as_it_is_told, "refused"),
         (hostile_texts_stay_texts, "hostile"),
         (page_works_without_scripts, "no scripts"),
         (all_can_read_it_in_both_schemes_and_on_a_phone, "reading"),
@@ -130,8 +131,8 @@ fn numbers_on_the_page_are_those_of_the_json(browser: &Browser) {
     );
     let text = text_of(browser, "main");
     for shown in [
-        "rests below 80% busy",
-        "acts now: at least 10% busy",
+        "starts at 80% busy",
+        "acts now: 10% busy or more",
         "dry run",
         "100/d, burst 4, of which 4 do not wait",
         "3/10min, then frozen for 30min",
@@ -204,22 +205,13 @@ fn refresh_keeps_place_focus_selection_and_open_parts(browser: &Browser) {
 fn pause_stops_it_and_a_dead_server_makes_it_stale(browser: &Browser) {
     let mut httpd = scene().start();
     browser.open(&httpd, PAGE);
-    let state = || {
-        let said = browser.run(
-            "const s = document.getElementById('state'); return [s.dataset.state, s.textContent]",
-        );
-        (
-            said[0].as_str().unwrap().to_owned(),
-            said[1].as_str().unwrap().to_owned(),
-        )
-    };
-    assert_eq!(state().0, "live");
+    assert_eq!(state(browser).0, "live");
     browser.run("document.getElementById('pause').click()");
-    let (name, text) = state();
+    let (name, text) = state(browser);
     assert!(name == "paused" && text.starts_with("Paused at "), "{text}");
     httpd.stop().expect("a server that stops");
     browser.run("document.getElementById('pause').click()");
-    let text = wait_until(3 * DEADLINE, || match state() {
+    let text = wait_until(3 * DEADLINE, || match state(browser) {
         (name, text) if name == "stale" => Ok(text),
         other => Err(other),
     });
@@ -233,6 +225,35 @@ fn pause_stops_it_and_a_dead_server_makes_it_stale(browser: &Browser) {
             line.contains("ERR_CONNECTION_REFUSED") || line.contains("net::ERR"),
             "{line}"
         );
+    }
+}
+
+/// The state of the page: its name and what it says.
+fn state(browser: &Browser) -> (String, String) {
+    let said = browser
+        .run("const s = document.getElementById('state'); return [s.dataset.state, s.textContent]");
+    let text = |at: usize| said[at].as_str().expect("a text").to_owned();
+    (text(0), text(1))
+}
+
+fn page_that_a_limit_refuses_waits_as_it_is_told(browser: &Browser) {
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_refusals()
+        .conf("<Location /limit-status>\nMaxHitsPerIP 2/d freeze=20min extend\n</Location>")
+        .start();
+    browser.open(&httpd, PAGE);
+    refresh(browser);
+    browser.run(probes::GO_ON);
+    let text = wait_until(6 * DEADLINE, || match state(browser) {
+        (name, text) if name == "stale" => Ok(text),
+        other => Err(other),
+    });
+    let (_, next) = text.split_once("(status 429); next try in ").expect(&text);
+    let seconds: u64 = next.trim_end_matches(" s").parse().expect(next);
+    assert!((1100..=1200).contains(&seconds), "{text}");
+    // The browser's own word for the refusal.
+    for line in browser.console() {
+        assert!(line.contains("429"), "{line}");
     }
 }
 

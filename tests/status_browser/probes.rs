@@ -10,7 +10,7 @@ return [...document.querySelectorAll('[data-json]')]
 /// Elements that only a text could have made, and what a script in one would have done.
 pub const STRANGERS: &str = "
 const known = new Set('DIV SECTION H2 H3 P DL DT DD DATA SVG RECT LINE POLYGON POLYLINE TITLE DESC FIGURE FIGCAPTION \
-    SPAN B UL LI CODE TABLE CAPTION THEAD TBODY TR TH TD DETAILS SUMMARY TIME'.split(' '));
+    SPAN B UL LI CODE TABLE CAPTION THEAD TBODY TR TH TD DETAILS SUMMARY TIME WBR'.split(' '));
 const strange = [...document.querySelectorAll('main *')]
     .filter(e => !known.has(e.nodeName.toUpperCase())
         || [...e.attributes].some(a => a.name.startsWith('on') || a.name === 'style'))

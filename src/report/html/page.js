@@ -3,10 +3,10 @@
 // it, node by node: what does not change stays, and with it focus, selection, scrolled and
 // opened parts.
 (() => {
-  const EVERY = 5000, PATIENCE = 10000;
+  const EVERY = 5000, PATIENCE = 10000, LONGEST = 3600000;
   const button = document.getElementById("pause");
   const state = document.getElementById("state");
-  let paused = false, timer = 0, asking = null;
+  let paused = false, timer = 0, asking = null, due = Date.now() + EVERY;
 
   const tell = (name, text) => {
     state.dataset.state = name;
@@ -80,7 +80,8 @@
   const show = (text) => {
     const page = new DOMParser().parseFromString(text, "text/html");
     const now = page.querySelector("main");
-    if (!now) throw new Error("no status page");
+    // Something else may answer here, as a form to log in.
+    if (!now?.querySelector("#as-of")) throw new Error("no status page");
     const mark = scrollY > 0 ? landmark() : null;
     const focus = document.activeElement;
     const chosen = getSelection();
@@ -102,11 +103,18 @@
   const refresh = async () => {
     clearTimeout(timer);
     if (asking) return;
+    due = 0;
     const stop = asking = new AbortController();
     const late = setTimeout(() => stop.abort(), PATIENCE);
     try {
       const answer = await fetch(location.pathname + location.search, { cache: "no-store", signal: stop.signal });
-      if (!answer.ok) throw new Error("status " + answer.status);
+      if (!answer.ok) {
+        // A limit may refuse this page too: to ask again at once could keep it frozen.
+        const wait = Number(answer.headers.get("Retry-After")) * 1000 || 0;
+        due = Date.now() + Math.min(Math.max(wait, EVERY), LONGEST);
+        throw new Error("the server refuses this page (status " + answer.status + "); next try in "
+          + Math.round((due - Date.now()) / 1000) + " s");
+      }
       const text = await answer.text();
       if (!paused) {
         show(text);
@@ -121,13 +129,14 @@
     } finally {
       clearTimeout(late);
       asking = null;
+      due ||= Date.now() + EVERY;
       plan();
     }
   };
 
   const plan = () => {
     clearTimeout(timer);
-    if (!paused && !document.hidden) timer = setTimeout(refresh, EVERY);
+    if (!paused && !document.hidden) timer = setTimeout(refresh, due - Date.now());
   };
 
   button.addEventListener("click", () => {
@@ -140,7 +149,7 @@
       refresh();
     }
   });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && !paused) refresh(); });
+  document.addEventListener("visibilitychange", () => { plan(); });
 
   button.hidden = false;
   tell("live", "Live, every 5 seconds");

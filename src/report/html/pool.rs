@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::numbers::{number, permille};
-use super::table::{section as part, vhost};
+use super::table::{name, section as part, vhost};
 use crate::limit::rate::written;
 use crate::report::snapshot::{GuardRow, Pool, Snapshot};
 
@@ -82,7 +82,7 @@ fn bar(pool: &Pool, guards: &[GuardRow]) -> Markup {
 fn line(guard: &GuardRow) -> Markup {
     html! {
         li data-key={ (guard.guard) "|" (guard.vhost.as_deref().unwrap_or("")) } {
-            span { code { (guard.guard) } (vhost(guard.vhost.as_deref())) }
+            span { (name(&guard.guard)) (vhost(guard.vhost.as_deref())) }
             span class="soft" { (terms(guard)) }
             (pressure(guard.busy, guard.busy_reached))
         }
@@ -94,12 +94,12 @@ fn terms(guard: &GuardRow) -> String {
     let time = |millis: u64| written(Duration::from_millis(millis));
     match (guard.bytes_per_second, guard.longest_milliseconds) {
         (Some(bytes), _) => format!(
-            "cuts below {bytes} B/s, after {}, over {}",
-            time(guard.after_milliseconds.unwrap_or(0)),
-            time(guard.window_milliseconds.unwrap_or(0))
+            "cuts responses that are slower than {bytes} B/s over {}, from an age of {} on",
+            time(guard.window_milliseconds.unwrap_or(0)),
+            time(guard.after_milliseconds.unwrap_or(0))
         ),
-        (None, Some(longest)) => format!("cuts after {}", time(longest)),
-        (None, None) => String::from("tells who holds the workers"),
+        (None, Some(longest)) => format!("cuts responses that last longer than {}", time(longest)),
+        (None, None) => String::from("writes to the error log who holds the workers"),
     }
 }
 
@@ -107,8 +107,8 @@ fn terms(guard: &GuardRow) -> String {
 pub fn pressure(busy: Option<u8>, reached: Option<bool>) -> Markup {
     html! {
         @match (busy, reached) {
-            (Some(percent), Some(true)) => b class="alarm" { "acts now: at least " (percent) "% busy" },
-            (Some(percent), _) => b class="good" { "rests below " (percent) "% busy" },
+            (Some(percent), Some(true)) => b class="alarm" { "acts now: " (percent) "% busy or more" },
+            (Some(percent), _) => b class="good" { "starts at " (percent) "% busy" },
             (None, _) => b { "acts always" },
         }
     }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::numbers::{meter, number};
 use super::pool::pressure;
-use super::table::{Kind, Row, more, nothing, section as part, table, vhost};
+use super::table::{Kind, Row, more, name, nothing, section as part, table, vhost};
 use crate::limit::rate::{Rate, written};
 use crate::report::snapshot::{BusyKey, RuleRow, Snapshot};
 
@@ -18,9 +18,9 @@ const COLUMNS: [(&str, Kind); 9] = [
     ("Limit", Kind::Wide),
     ("Passed", Kind::Number),
     ("Refused", Kind::Number),
-    ("Refused (dry)", Kind::Number),
+    ("Would refuse", Kind::Number),
     ("Delayed", Kind::Number),
-    ("Delayed (dry)", Kind::Number),
+    ("Would delay", Kind::Number),
     ("Exempt", Kind::Number),
     ("Nearest to the limit", Kind::Wide),
 ];
@@ -57,7 +57,7 @@ fn row(at: usize, rule: &RuleRow) -> Row {
         ),
         cells: vec![
             html! {
-                code { (rule.rule) }
+                (name(&rule.rule))
                 (vhost(rule.vhost.as_deref()))
                 @if rule.dry_run { " " span class="tag" { "dry run" } }
             },

@@ -79,6 +79,12 @@ pub fn more(shown: usize, all: u64) -> Markup {
     }
 }
 
+/// The name of a rule or guard, which breaks before its place rather than in a word.
+pub fn name(name: &str) -> Markup {
+    let (directive, place) = name.split_at(name.find('@').unwrap_or(name.len()));
+    html! { code { (directive) wbr; (place) } }
+}
+
 /// A name for a virtual host: people know the main server's by its absence.
 pub fn vhost(vhost: Option<&str>) -> Markup {
     html! {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::numbers::{age, bytes, number, shown};
-use super::table::{Kind, Row, more, nothing, section as part, table, vhost};
+use super::table::{Kind, Row, more, name, nothing, section as part, table, vhost};
 use crate::report::holder::Holder;
 use crate::report::printable::encoded;
 use crate::report::snapshot::Snapshot;
@@ -16,10 +16,10 @@ pub fn holders(snapshot: &Snapshot) -> Markup {
     let columns = [
         ("Client", Kind::Text),
         ("Workers", Kind::Number),
-        ("Oldest for", Kind::Number),
+        ("Held for", Kind::Number),
         ("Rule", Kind::Text),
         ("Request", Kind::Wide),
-        ("Acknowledged", Kind::Number),
+        ("Delivered", Kind::Number),
         ("Rate", Kind::Number),
     ];
     let all = holders.len() as u64 + snapshot.holders_left_out;
@@ -53,7 +53,7 @@ fn holder_row(at: usize, holder: &Holder) -> Row {
             shown(oldest, &age(oldest), &place("oldest_seconds")),
             html! {
                 @match &holder.rule {
-                    Some(rule) => code { (rule) },
+                    Some(rule) => (name(rule)),
                     None => span class="zero" { "none" },
                 }
             },
@@ -88,7 +88,7 @@ pub fn flight(snapshot: &Snapshot) -> Markup {
         cells: vec![
             html! { span class="key" { (row.key) } },
             number(row.count, &format!("/counts/{at}/count")),
-            html! { code { (row.rule) } (vhost(row.vhost.as_deref())) },
+            html! { (name(&row.rule)) (vhost(row.vhost.as_deref())) },
         ],
     };
     let columns = [
@@ -124,7 +124,7 @@ pub fn frozen(snapshot: &Snapshot) -> Markup {
                 &age(row.seconds_left),
                 &format!("/frozen/{at}/seconds_left"),
             ),
-            html! { code { (row.rule) } (vhost(row.vhost.as_deref())) },
+            html! { (name(&row.rule)) (vhost(row.vhost.as_deref())) },
         ],
     };
     let columns = [
