@@ -9,7 +9,7 @@ use super::record::{Module, Slots};
 use crate::sys;
 
 /// A server that lives as long as its configuration.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Server<'s>(NonNull<sys::server_rec>, PhantomData<&'s ()>);
 
 impl<'s> Server<'s> {

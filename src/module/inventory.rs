@@ -20,12 +20,11 @@ pub struct Inventory<'p> {
     sections_give_scope: Cell<bool>,
     warnings: Cell<&'p [&'p str]>,
     zones: Cell<&'p [&'p Zone<'p>]>,
-    guards: Cell<&'p [PlacedGuard<'p>]>,
+    guards: Cell<Option<&'p PlacedGuard<'p>>>,
     watches: Cell<bool>,
 }
 
 /// What a place says about slow clients.
-#[derive(Clone, Copy)]
 pub struct PlacedGuard<'p> {
     /// The name of the place, as in a rule's.
     pub place: &'p str,
@@ -34,7 +33,9 @@ pub struct PlacedGuard<'p> {
     /// None for `off`.
     pub guard: Option<Guard>,
     /// The directive.
-    directive: &'static str,
+    pub directive: &'static str,
+    /// What was written before it.
+    next: Option<&'p PlacedGuard<'p>>,
 }
 
 impl<'p> Inventory<'p> {
@@ -47,7 +48,7 @@ impl<'p> Inventory<'p> {
             sections_give_scope: Cell::new(false),
             warnings: Cell::new(&[]),
             zones: Cell::new(&[]),
-            guards: Cell::new(&[]),
+            guards: Cell::new(None),
             watches: Cell::new(false),
         };
         // SAFETY: nothing else is stored under this key.
@@ -69,27 +70,22 @@ impl<'p> Inventory<'p> {
         Ok(())
     }
 
-    /// Notes how slow a client may be in some place, or how long a response may last; of
-    /// several lines of a place the last counts.
+    /// Notes how slow a client may be in some place, or how long a response may last.
     pub fn note_guard(&self, command: Command<'p>, directive: &'static str, guard: Option<Guard>) {
         self.watches.set(self.watches.get() || guard.is_some());
-        let said = PlacedGuard {
+        self.guards.set(Some(self.pool.alloc(PlacedGuard {
             place: self.pool.text(&super::place::name(command)),
             server: command.server(),
             guard,
             directive,
-        };
-        let is_other = |other: &PlacedGuard<'p>| {
-            (other.directive, other.place) != (said.directive, said.place)
-                || other.server != said.server
-        };
-        let others = self.guards.get().iter().copied().filter(is_other);
-        self.guards.set(self.pool.slice(others.chain([said])));
+            next: self.guards.get(),
+        })));
     }
 
-    /// What places say about slow clients.
-    pub fn guards(&self) -> &'p [PlacedGuard<'p>] {
-        self.guards.get()
+    /// What places say about slow clients, last written first: of several lines of a place
+    /// the last counts.
+    pub fn guards(&self) -> impl Iterator<Item = &'p PlacedGuard<'p>> {
+        std::iter::successors(self.guards.get(), |said| said.next)
     }
 
     /// Whether some place does.

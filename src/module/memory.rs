@@ -57,7 +57,7 @@ fn wanted(inventory: &Inventory<'_>, main: Server<'_>) -> Size {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     // Room for as many again: reloads add rules, and .htaccess files have some.
     let rules = number(inventory.rules().count())
-        .saturating_add(number(inventory.guards().len()).saturating_add(1))
+        .saturating_add(number(inventory.guards().count()).saturating_add(1))
         .saturating_add(number(main.all().count()).saturating_mul(2))
         .saturating_add(names_of_vhosts(inventory, main));
     Size {

@@ -1,6 +1,7 @@
 //! The records of rules in shared memory, under which they are counted and shown; and the
 //! names of counts that are no single rule's.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::MODULE;
@@ -213,9 +214,11 @@ pub fn record_guards(runtime: &Runtime, inventory: &Inventory<'_>) {
             ledger.touch(index, runtime.generation);
         }
     };
-    for placed in inventory.guards() {
-        if let Some(guard) = placed.guard {
-            record(guard, placed.place, Some(placed.server));
+    let mut told = HashSet::new();
+    for said in inventory.guards() {
+        let is_last = told.insert((said.directive, said.place, said.server));
+        if let Some(guard) = said.guard.filter(|_| is_last) {
+            record(guard, said.place, Some(said.server));
         }
     }
     if let Some(alarm) = runtime.alarm {
