@@ -122,6 +122,14 @@ impl Meta {
         matches!(self.what, What::Places { .. } | What::Rate(_))
     }
 
+    /// The first word of what a rule about places is packed to, which says all but the
+    /// family: quick, since each request compares it.
+    #[inline]
+    pub fn first_of_places(limit: u16, meaning: Meaning, dry_run: bool) -> u64 {
+        let dry = if dry_run { DRY_RUN } else { 0 };
+        places(limit, meaning) | dry
+    }
+
     /// A few words.
     #[inline]
     pub fn pack(self) -> [u64; META] {
@@ -175,13 +183,7 @@ impl What {
     #[inline]
     fn pack(self) -> [u64; META - 1] {
         match self {
-            What::Places { limit, meaning } => {
-                let small = PLACES
-                    | (meaning.scope as u64) << 8
-                    | (meaning.count as u64) << 16
-                    | busy(meaning.busy);
-                [small | u64::from(limit) << 32, 0, 0]
-            }
+            What::Places { limit, meaning } => [places(limit, meaning), 0, 0],
             What::Rate(rate) => {
                 let (kind, last) = match rate.kind {
                     Kind::Bucket { burst, delay } => {
@@ -292,6 +294,16 @@ impl Rate {
     }
 }
 
+#[inline]
+fn places(limit: u16, meaning: Meaning) -> u64 {
+    PLACES
+        | (meaning.scope as u64) << 8
+        | (meaning.count as u64) << 16
+        | busy(meaning.busy)
+        | u64::from(limit) << 32
+}
+
+#[inline]
 fn busy(percent: Option<u8>) -> u64 {
     u64::from(percent.unwrap_or(0)) << 24
 }

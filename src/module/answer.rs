@@ -217,7 +217,8 @@ pub fn asked<'a>(request: Request<'a>, path: &'a [u8]) -> Asked<'a> {
 
 /// Counts a request as exempt, once.
 pub fn exempt(running: Running, request: Request<'_>, trip: &Trip<'_>) {
-    if request.is_sub() || trip.exempt.replace(true) {
+    // The page that answers our refusal is a part of what was refused.
+    if request.is_sub() || trip.refused.get() || trip.exempt.replace(true) {
         return;
     }
     running.runtime.segment.add(Counter::Exempt, 1);

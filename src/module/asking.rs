@@ -360,7 +360,9 @@ impl<'r> Asking<'r> {
         trip.describe(request, Some(ask.rule));
         trip.note(ask.rule.id.get(), true);
         self.answer.running.count(ask.rule, Fate::Passed);
-        self.redefine(ask.rule, meaning);
+        if let What::Places { limit, .. } = ask.what {
+            self.redefine(ask.rule, limit, meaning);
+        }
         self.answer.passed(found);
         DECLINED
     }

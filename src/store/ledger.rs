@@ -150,17 +150,12 @@ impl Ledger {
         }
     }
 
-    /// Whether all words of the record's `meta` but the last are these; true for a record
-    /// that is not there.
+    /// Whether the record's `meta` begins with this word; true for a record that is not
+    /// there.
     #[inline]
-    pub fn begins_with(&self, index: RecordIndex, meta: [u64; META]) -> bool {
-        let Some(record) = self.records.get(index.0 as usize) else {
-            return true;
-        };
-        let words = record.meta.iter().zip(meta).take(META - 1);
-        words.fold(true, |same, (word, value)| {
-            same & (word.load(Relaxed) == value)
-        })
+    pub fn begins_with(&self, index: RecordIndex, word: u64) -> bool {
+        let record = self.records.get(index.0 as usize);
+        record.is_none_or(|record| record.meta[0].load(Relaxed) == word)
     }
 
     /// Says what the count is about that has the same id: what its keys are, in a word of the

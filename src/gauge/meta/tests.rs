@@ -12,6 +12,10 @@ fn keeps(what: What) {
                 dry_run,
             };
             assert_eq!(Meta::unpack(meta.pack()), Some(meta));
+            if let What::Places { limit, meaning } = what {
+                let first = Meta::first_of_places(limit, meaning, dry_run);
+                assert_eq!(meta.pack(), [first, 0, 0, family]);
+            }
         }
     }
 }

@@ -40,13 +40,7 @@ fn a_rule_is_found_again_by_its_id_and_keeps_its_counters() {
         Some(hoge)
     );
     ledger.redefine(hoge, [4; META]);
-    for (words, begins) in [
-        ([4, 4, 4, 9], true),
-        ([4, 4, 9, 4], false),
-        ([9, 4, 4, 4], false),
-    ] {
-        assert_eq!(ledger.begins_with(hoge, words), begins, "{words:?}");
-    }
+    assert!(ledger.begins_with(hoge, 4) && !ledger.begins_with(hoge, 9));
     assert_eq!(
         ledger.register(id(1), [3; META], "MaxConnPerIP@/hoge", None),
         Some(hoge)
