@@ -144,9 +144,24 @@ fn exemptions_count_at_each_rule_that_would_have_looked() {
              </Location>
              <Location /fuga>
                  MaxConnPerIP 44 scope=location
+             </Location>
+             <Location /one>
+                 MaxConnPerIP 1 scope=location
+                 ErrorDocument 503 /sorry/small.txt
+             </Location>
+             <Location /sorry>
+                 MaxConnPerIP 45 scope=location
+                 IPLimitExempt all
              </Location>",
         )
+        .furnish("one")
+        .furnish("sorry")
         .start();
+    // The page that answers a refusal would not have been asked.
+    let refused = httpd.client("127.0.0.71");
+    let held = refused.hold("/one/hold.cgi");
+    assert_eq!(refused.status("/one/small.txt"), 503);
+    drop(held);
     for address in ["127.0.0.50", "127.0.0.60", "127.0.0.70"] {
         assert_eq!(httpd.client(address).status("/hoge/small.txt"), 200);
     }
@@ -163,12 +178,48 @@ fn exemptions_count_at_each_rule_that_would_have_looked() {
         // The preflight is spared of rates only.
         ("MaxRatePerIP@/hoge", 43, 3),
         ("MaxConnPerIP@/fuga", 44, 0),
+        ("MaxConnPerIP@/sorry", 45, 0),
     ] {
         assert_eq!(
             row(&gauge, rule, limit)["exempt"],
             exempt,
             "{rule}: {gauge:?}"
         );
+    }
+    assert_eq!(gauge.number("exempt"), 3, "{gauge:?}");
+}
+
+/// Like rules of a place share their counts; each shows the clients that it is for.
+#[test]
+fn rules_for_some_clients_show_these() {
+    let httpd = Httpd::on(Mpm::Event)
+        .conf(
+            "MaxConnPerIP 21 scope=server count=workers
+             MaxConnPerIP 22 scope=server count=workers for=127.0.0.3
+             <Location /hoge>
+                 MaxConnPerIP 11 scope=location
+                 MaxConnPerIP 12 scope=location for=127.0.0.0/30
+                 MaxConnPerIP off for=127.0.0.2
+                 MaxRatePerIP 13/d
+                 MaxRatePerIP 14/d for=127.0.0.3
+             </Location>",
+        )
+        .start();
+    let clients = [3, 4].map(|n| httpd.client(&format!("127.0.0.{n}")));
+    let _held = clients
+        .each_ref()
+        .map(|client| client.hold("/hoge/hold.cgi"));
+    let gauge = httpd.gauge();
+    for (rule, limit, client) in [
+        ("MaxConnPerIP@server", 21, "127.0.0.4"),
+        ("MaxConnPerIP@server for=127.0.0.3", 22, "127.0.0.3"),
+        ("MaxConnPerIP@/hoge", 11, "127.0.0.4"),
+        ("MaxConnPerIP@/hoge for=127.0.0.0/30", 12, "127.0.0.3"),
+        ("MaxRatePerIP@/hoge", 13, "127.0.0.4"),
+        ("MaxRatePerIP@/hoge for=127.0.0.3", 14, "127.0.0.3"),
+    ] {
+        let found = nearest(&gauge, rule, limit);
+        assert_eq!(found, some(&[(client, 1)]), "{rule}: {gauge:?}");
     }
 }
 
@@ -178,6 +229,7 @@ fn rules_and_guards_say_whether_they_act() {
     let httpd = Httpd::on(Mpm::Event)
         .conf(
             "IPLimitAlarm busy=70%
+             IPLimitMaxTime 2h
              IPLimitMaxTime 1h busy=1%
              <Location /hoge>
                  MaxConnPerIP 50 scope=location busy=1%
@@ -188,6 +240,8 @@ fn rules_and_guards_say_whether_they_act() {
              <Location /fuga>
                  MaxConnPerIP 52 scope=location busy=90%
                  MaxHitsPerIP 53/min on=404
+                 IPLimitMinRate 5
+                 IPLimitMinRate off
              </Location>",
         )
         .start();

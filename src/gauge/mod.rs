@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod busiest;
 mod by_hand;
 mod freeze;
 mod highest;
@@ -27,11 +28,32 @@ pub use top::top;
 pub use worker::Worker;
 pub use written::{ALL, Keys, Made, Written};
 
-use crate::limit::address::Prefix;
+use crate::limit::address::{Address, Prefix};
 use crate::store::Segment;
 
 /// The flag of the segment that says: some rule exists.
 pub const ANY_RULE: u32 = 1;
+
+/// Which clients a rule is for, which shared memory does not say.
+pub trait Audience {
+    /// Whether the rule is not for every client: it has `for=`, or a like rule beside it has.
+    fn is_narrow(&self, rule: u64) -> bool;
+    /// Whether it is for this client.
+    fn includes(&self, rule: u64, client: Address) -> bool;
+}
+
+/// For whom nothing is known: every rule is taken to be for everybody.
+pub struct Everybody;
+
+impl Audience for Everybody {
+    fn is_narrow(&self, _: u64) -> bool {
+        false
+    }
+
+    fn includes(&self, _: u64, _: Address) -> bool {
+        true
+    }
+}
 
 /// What is looked at, and when.
 pub struct Scene<'a> {
@@ -48,6 +70,8 @@ pub struct Scene<'a> {
     /// Whether there is any rule, or a response is watched: without it nobody knows who
     /// sits where.
     pub has_rules: bool,
+    /// Whom the rules are for.
+    pub audience: &'a dyn Audience,
     /// What httpd calls itself.
     pub httpd: &'a str,
     /// Now, in nanoseconds of the clock of rates, which is `CLOCK_MONOTONIC`.

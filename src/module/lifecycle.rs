@@ -6,6 +6,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::audience;
 use super::config::Site;
 use super::inventory::{Inventory, zone_named};
 use super::rules::{Placed, may_count};
@@ -173,6 +174,7 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         heartbeat: site.and_then(|site| site.heartbeat.flatten()),
         zones: inventory.zones(),
         shared_buckets: pool.slice(checks::shared_buckets(inventory).iter().copied()),
+        narrow: pool.slice(audience::narrow(inventory).iter().copied()),
         redis,
         fleet: redis.map(|redis| fleet::started(pool, redis, main)),
         main,

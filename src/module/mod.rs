@@ -4,6 +4,7 @@ mod admission;
 mod alarm;
 mod answer;
 mod asking;
+mod audience;
 mod carrier;
 mod charges;
 mod checks;

@@ -84,6 +84,8 @@ pub struct Runtime {
     pub zones: &'static [&'static Zone<'static>],
     /// The rates whose buckets a rule of a .htaccess file may share.
     pub shared_buckets: &'static [&'static Placed<'static>],
+    /// The rules that are for some clients only, and those beside them.
+    pub narrow: &'static [&'static Placed<'static>],
     /// `IPLimitRedis`
     pub redis: Option<&'static Redis<'static>>,
     /// What was found out about it at the start.

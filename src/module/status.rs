@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_int};
 
 use super::MODULE;
+use super::audience::Audience;
 use super::running::{Running, Runtime};
 use crate::gauge::{self, Scene, Worker};
 use crate::httpd::log::{self, LogLevel};
@@ -86,6 +87,7 @@ pub fn look<T>(
         generation: runtime.generation,
         prefix: runtime.prefix,
         has_rules: Running::rules_anywhere(),
+        audience: &Audience::of(runtime.narrow),
         httpd: state::description(),
         nanos: state::nanoseconds_up(),
         micros: state::microseconds(),

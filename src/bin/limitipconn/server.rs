@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mod_limitipconn::gauge::{ANY_RULE, ByHand, Scene, Worker};
+use mod_limitipconn::gauge::{ANY_RULE, ByHand, Everybody, Scene, Worker};
 use mod_limitipconn::store::{About, Segment};
 
 pub use process::{Process, identity};
@@ -235,6 +235,7 @@ impl Server {
             generation: self.about.generation,
             prefix: self.about.prefix,
             has_rules: self.about.has_rules || self.segment.flags() & ANY_RULE != 0,
+            audience: &Everybody,
             httpd: &self.about.httpd,
             nanos: clock::nanos(),
             micros: clock::micros(),
