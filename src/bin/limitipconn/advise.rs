@@ -38,6 +38,7 @@ use crate::{Answer, Outcome};
 use batch::{Batch, Keys};
 use blocks::{Place, Progress};
 use candidates::{CONCURRENCY, Candidates, HITS, RATES};
+use clock::SECOND;
 use findings::{Findings, Formats};
 use format::Format;
 use logs::Logs;
@@ -140,11 +141,13 @@ pub fn run(arguments: Arguments) -> Answer {
     }
     let is_coarse = known.iter().any(|format| !format.has_fraction);
     let has_coarse_durations = known.iter().any(|format| format.coarse_duration);
+    // Each may hide what is beyond the second.
+    let slack = SECOND * (i64::from(is_coarse) + i64::from(has_coarse_durations));
     let bounds = Bounds {
         clients: arguments.max_clients,
         ..Bounds::default()
     };
-    let mut study = Study::new(candidates, bounds, is_coarse);
+    let mut study = Study::new(candidates, bounds, slack);
     let (full, batches) = mpsc::sync_channel(8);
     let (empty, used) = mpsc::channel();
     let tally = thread::scope(|scope| {

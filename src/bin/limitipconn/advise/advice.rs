@@ -1,11 +1,14 @@
 //! Which of the candidates to begin with, and why.
 
+use std::cmp::Reverse;
+
+use mod_limitipconn::limit::network;
 use mod_limitipconn::limit::rating::Limit;
 use serde::Serialize;
 
 use super::candidates::Candidates;
 use super::findings::{Asker, Candidate, Input};
-use super::text::{count, share};
+use super::text::{count, several, share};
 
 /// A candidate is harmless that refuses at most one request of so many, and at most one
 /// client of so many.
@@ -63,14 +66,15 @@ impl Advice {
             .count();
         let (of_buckets, of_windows) = of_rates.split_at(buckets);
         let mut lines = Vec::new();
-        lines.extend(advice.choose(&of_concurrency[wide..], input));
+        let is_sure = !input.is_coarse();
+        lines.extend(advice.choose(&of_concurrency[wide..], input, is_sure));
         if wide > 0 && !lines.is_empty() {
             advice.why.push(format!(
                 "Fewer than {BROWSER} is for single places, not for a whole site: a browser asks for {BROWSER} things at once."
             ));
         }
-        let rate = advice.choose(of_buckets, input);
-        lines.extend(rate.or_else(|| advice.choose(of_windows, input)));
+        let rate = advice.choose(of_buckets, input, true);
+        lines.extend(rate.or_else(|| advice.choose(of_windows, input, true)));
         if lines.is_empty() {
             if !tried.is_empty() {
                 advice.why.push(format!(
@@ -86,29 +90,35 @@ impl Advice {
         advice
     }
 
-    /// The narrowest of these that is harmless, or else the widest if it refuses hardly anybody;
-    /// they are in order.
-    fn choose(&mut self, tried: &[Candidate], input: &Input) -> Option<String> {
-        let harmless = tried.iter().position(|one| is_harmless(one, input));
-        let at = harmless.or_else(|| {
-            let widest = tried.len().checked_sub(1)?;
-            let refused = tried[widest].refused_clients;
-            let is_few = refused == 1 && input.clients > 1
-                || refused.saturating_mul(FEW_CLIENTS) <= input.clients;
-            is_few.then_some(widest)
+    /// The narrowest of these that is harmless, or else the widest if it refuses hardly anybody
+    /// and that is sure. Narrow is what refuses much, whatever its numbers look like.
+    fn choose(&mut self, tried: &[Candidate], input: &Input, is_sure: bool) -> Option<String> {
+        // Of equals, the first.
+        let narrowest_first = |at: &usize| (Reverse(refuses(&tried[*at])), *at);
+        let mut by_width: Vec<usize> = (0..tried.len()).collect();
+        by_width.sort_by_key(narrowest_first);
+        let harmless = by_width
+            .iter()
+            .position(|at| is_harmless(&tried[*at], input));
+        let rank = harmless.or_else(|| {
+            let widest = tried[*by_width.last()?].refused_clients;
+            let is_few = widest == 1 && input.clients > 1
+                || widest.saturating_mul(FEW_CLIENTS) <= input.clients;
+            (is_few && is_sure).then(|| by_width.len() - 1)
         })?;
-        let one = &tried[at];
+        let one = &tried[by_width[rank]];
         let would = match one.refused_requests {
             0 => "would have refused nobody".to_owned(),
             _ => format!(
-                "would have refused {} of {} requests and {} of {} clients",
+                "would have refused {} of {} and {} of {}",
                 count(one.refused_requests),
-                count(input.requests),
+                several(input.requests, "request"),
                 count(one.refused_clients),
-                count(input.clients)
+                several(input.clients, "client")
             ),
         };
-        let narrower = match at.checked_sub(1).map(|before| &tried[before]) {
+        let before = by_width[..rank].iter().map(|at| &tried[*at]);
+        let narrower = match before.rev().find(|before| refuses(before) > refuses(one)) {
             Some(before) => format!(
                 "; the next narrower, {}, {} of the requests and {} of the clients",
                 before.line,
@@ -119,7 +129,12 @@ impl Advice {
         };
         let question = match (&one.refused_client, harmless) {
             (Some(client), None) => format!(
-                " Is {client} one client, or many behind one address? Such a one needs a number of its own: for={client}."
+                " Is {client} one client, or many behind one address?{}",
+                match network::parse(client) {
+                    Some(_) => format!(" Such a one needs a number of its own: for={client}."),
+                    // for= takes no names.
+                    None => String::new(),
+                }
             ),
             _ => String::new(),
         };
@@ -140,6 +155,14 @@ impl Advice {
                 share(asker.requests, input.requests)
             ));
         }
+        if input.requests_with_duration > 0 && input.is_coarse() {
+            self.warnings.push(
+                "The log has whole seconds only. How many requests are in flight at once is then the most \
+                 that can have been, and may be many times too high: do not take a number for MaxConnPerIP \
+                 from it without need. With %D and %{usec_frac}t in the LogFormat it is exact."
+                    .to_owned(),
+            );
+        }
         if input.requests < FEW {
             self.warnings.push(format!(
                 "{} requests are few to judge by: a day or a week of logs tells more.",
@@ -147,6 +170,11 @@ impl Advice {
             ));
         }
     }
+}
+
+/// The more, the narrower.
+fn refuses(candidate: &Candidate) -> (u64, u64) {
+    (candidate.refused_requests, candidate.refused_clients)
 }
 
 fn is_harmless(candidate: &Candidate, input: &Input) -> bool {
@@ -250,6 +278,105 @@ mod tests {
                     assert_eq!(&lines[1..], advised, "{refused:?}");
                 }
             }
+        }
+    }
+
+    /// Those of a list, each with how many requests it would have refused of five clients.
+    fn chosen(rates: &str, hits: &str, refused: &[(&str, u64)]) -> Advice {
+        let candidates = Candidates::parse("", rates, hits).unwrap();
+        let lines = candidates.lines().into_iter();
+        let tried: Vec<Candidate> = lines
+            .map(|line| Candidate {
+                refused_requests: refused.iter().find(|(of, _)| line.contains(of)).unwrap().1,
+                refused_clients: 5,
+                refused_client: None,
+                line,
+            })
+            .collect();
+        let input = Input {
+            requests: 100_000,
+            clients: 500,
+            ..Input::default()
+        };
+        Advice::new(&candidates, &tried, &input, None)
+    }
+
+    #[test]
+    fn narrow_is_what_refuses_much_whatever_the_numbers_look_like() {
+        for (rates, hits, refused, advised, narrower) in [
+            // Many in a minute is wider than few in an hour.
+            (
+                "",
+                "1000/1min,300/1h,50/1d",
+                &[("1000/min", 0), ("300/h", 40), ("50/d", 400)][..],
+                "MaxHitsPerIP 300/h",
+                "MaxHitsPerIP 50/d,",
+            ),
+            // A slow rate with a great burst, and a fast one with none.
+            (
+                "1/s burst=1000,5/s burst=5,2/s burst=20",
+                "",
+                &[("1/s", 10), ("5/s", 90), ("2/s", 500)],
+                "MaxRatePerIP 5/s burst=5",
+                "MaxRatePerIP 2/s burst=20,",
+            ),
+        ] {
+            let advice = chosen(rates, hits, refused);
+            assert_eq!(advice.configuration[1], advised, "{advice:?}");
+            let next = format!("the next narrower, {narrower}");
+            assert!(advice.why[0].contains(&next), "{advice:?}");
+        }
+    }
+
+    #[test]
+    fn whole_seconds_are_warned_about_and_no_client_is_blamed_by_them() {
+        let candidates = Candidates::parse("10,20", "", "").unwrap();
+        for (requests, lines) in [(100, 2), (9000, 0)] {
+            let tried = candidates.lines().into_iter().map(|line| Candidate {
+                line,
+                refused_requests: requests,
+                refused_clients: 1,
+                refused_client: Some("192.0.2.9".into()),
+            });
+            let input = Input {
+                requests: 100_000,
+                requests_with_duration: 100_000,
+                clients: 500,
+                whole_seconds: true,
+                ..Input::default()
+            };
+            let advice = Advice::new(&candidates, &tried.collect::<Vec<_>>(), &input, None);
+            assert!(advice.warnings[0].contains("whole seconds"), "{advice:?}");
+            assert_eq!(advice.configuration.len(), lines, "{advice:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_address_is_given_a_number_of_its_own() {
+        let candidates = Candidates::parse("10", "", "").unwrap();
+        for (client, is_told) in [
+            ("192.0.2.9", true),
+            ("2001:db8::/64", true),
+            ("crawler.example.org", false),
+        ] {
+            let tried = Candidate {
+                line: candidates.lines().remove(0),
+                refused_requests: 9000,
+                refused_clients: 1,
+                refused_client: Some(client.into()),
+            };
+            let input = Input {
+                requests: 100_000,
+                requests_with_duration: 100_000,
+                clients: 500,
+                ..Input::default()
+            };
+            let advice = Advice::new(&candidates, &[tried], &input, None);
+            assert!(
+                advice.why[0].contains(&format!("Is {client} one client")),
+                "{advice:?}"
+            );
+            assert_eq!(advice.why[0].contains("for="), is_told, "{advice:?}");
         }
     }
 

@@ -41,7 +41,7 @@ impl Candidates {
                 extend: false,
             })
         })?;
-        windows.sort_by_key(|window| (window.rate.period, window.rate.number));
+        windows.sort_by_key(|window| (window.rate.interval().wrapping_neg(), window.rate.number));
         let buckets = buckets.into_iter().map(Limit::Bucket);
         Ok(Candidates {
             concurrency: numbers,

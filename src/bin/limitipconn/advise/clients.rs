@@ -1,7 +1,7 @@
 //! What is kept of each client: a fixed number of bytes, for a bounded number of clients.
 //!
 //! When the table is full, half of the clients that are at rest *retire*: those that have held
-//! the server least. Nothing that decides about them is lost, since they hold no place and
+//! the server least, and of equals those that have asked least. Nothing that decides about them is lost, since they hold no place and
 //! their rates are as at the beginning; but one who comes again is counted as a new client.
 
 use std::collections::HashMap;
@@ -202,7 +202,11 @@ impl Clients {
             .collect();
         let half = resting.len().div_ceil(2);
         if half < resting.len() {
-            resting.select_nth_unstable_by_key(half, |at| self.list[*at as usize].held);
+            // Without durations nobody has held anything.
+            resting.select_nth_unstable_by_key(half, |at| {
+                let client = &self.list[*at as usize];
+                (client.held, client.requests)
+            });
         }
         for &at in &resting[..half] {
             let client = &mut self.list[at as usize];

@@ -46,15 +46,23 @@ pub struct Input {
     pub first: Option<String>,
     pub last: Option<String>,
     pub held_seconds: f64,
-    /// Whether times are whole seconds only, so that what is shorter is estimated.
+    /// Whether times are whole seconds only, so that what is in flight at once is the most that
+    /// can have been.
     pub whole_seconds: bool,
-    /// Whether durations are whole seconds only, so that what is shorter is lost.
+    /// Whether durations are whole seconds only, so that what is shorter is not in what was held.
     pub durations_in_whole_seconds: bool,
     /// What was beyond the bounds of memory.
     pub retired_clients: u64,
     pub untracked_requests: u64,
     pub late_requests: u64,
     pub times_the_log_went_back: u64,
+}
+
+impl Input {
+    /// Whether what is in flight at once is an upper bound only.
+    pub fn is_coarse(&self) -> bool {
+        self.whole_seconds || self.durations_in_whole_seconds
+    }
 }
 
 /// Why lines could not be used.

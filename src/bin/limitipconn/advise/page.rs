@@ -36,7 +36,12 @@ pub fn page(findings: &Findings, goes_on: Option<&str>) -> String {
                         "of the time".into(),
                     ),
                 ];
-                at_once(&mut page, &rows, concurrency.busy_seconds);
+                at_once(
+                    &mut page,
+                    &rows,
+                    concurrency.busy_seconds,
+                    input.is_coarse(),
+                );
             }
             None => {
                 without_durations(&mut page, goes_on);
@@ -212,13 +217,23 @@ fn askers(page: &mut String, findings: &Findings) {
     table(page, &["requests", "of all", "client"], rows, 2);
 }
 
-fn at_once(page: &mut String, rows: &[(&str, Percentiles, String)], busy: f64) {
+fn at_once(page: &mut String, rows: &[(&str, Percentiles, String)], busy: f64, is_coarse: bool) {
     line!(page);
     line!(page, "HOW MANY REQUESTS ARE IN FLIGHT AT ONCE");
     line!(
         page,
         "  50 %: for half of the clients, or in half of the time, not more than this"
     );
+    if is_coarse {
+        line!(
+            page,
+            "  The log has whole seconds: these are the most that can have been, each request counted"
+        );
+        line!(
+            page,
+            "  for all of the seconds it touched. The truth may be many times less."
+        );
+    }
     let rows = rows.iter().map(|(what, of, whole)| {
         let numbers = [of.p50, of.p90, of.p99, of.max].map(|number| count(number.into()));
         numbers
@@ -272,15 +287,11 @@ fn candidates(page: &mut String, findings: &Findings) {
     if input.whole_seconds {
         line!(
             page,
-            "  The log has whole seconds: where in a second a request began is estimated, so that"
+            "  The log has whole seconds: all of a second are taken to have begun with it, so that"
         );
         line!(
             page,
-            "  numbers about short requests and about rates per second are near, not exact."
-        );
-        line!(
-            page,
-            "  With %{{usec_frac}}t in the LogFormat they are exact."
+            "  numbers about rates per second are rather too high. With %{{usec_frac}}t they are exact."
         );
     }
 }

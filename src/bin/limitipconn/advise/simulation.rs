@@ -3,6 +3,11 @@
 //!
 //! A request is in flight from its beginning up to, and without, its end. One that a
 //! candidate refuses is not there for that candidate.
+//!
+//! Where times or durations are whole seconds, a request is in flight for as long as it can
+//! have been: from the beginning of its second to the latest end that the log allows. Counts are
+//! then the most that is possible, never less than the truth: a number that would have refused
+//! nobody by them would have refused nobody.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -57,10 +62,13 @@ pub struct Simulation {
     pub refused: Vec<u64>,
     /// Requests that were beyond [`MOST_IN_FLIGHT`].
     pub beyond: u64,
+    /// By so much a request can have ended later than its times say.
+    slack: i64,
 }
 
 impl Simulation {
-    pub fn new(candidates: Candidates) -> Simulation {
+    /// `slack` is by how much requests can have ended later than their times say, in microseconds.
+    pub fn new(candidates: Candidates, slack: i64) -> Simulation {
         let mut numbers = [0; MOST];
         numbers[..candidates.concurrency.len()].copy_from_slice(&candidates.concurrency);
         Simulation {
@@ -77,6 +85,7 @@ impl Simulation {
             server: Weights::default(),
             busiest_client: Weights::default(),
             beyond: 0,
+            slack,
         }
     }
 
@@ -125,7 +134,7 @@ impl Simulation {
         client.peak = client.peak.max(active);
         self.shift(active - 1, active);
         self.flights.push(Reverse(Flight {
-            end: request.at + request.duration as i64,
+            end: request.at + request.duration as i64 + self.slack,
             client: request.client,
             admitted,
         }));

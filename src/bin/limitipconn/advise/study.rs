@@ -50,11 +50,12 @@ pub struct Study {
 }
 
 impl Study {
-    pub fn new(candidates: Candidates, bounds: Bounds, is_coarse: bool) -> Study {
+    /// `slack` is that of the [`Simulation`].
+    pub fn new(candidates: Candidates, bounds: Bounds, slack: i64) -> Study {
         Study {
             clients: Clients::new(bounds.clients, &candidates),
-            simulation: Simulation::new(candidates.clone()),
-            order: Order::new(bounds.window, is_coarse),
+            simulation: Simulation::new(candidates.clone(), slack),
+            order: Order::new(bounds.window),
             most_clients: bounds.clients,
             candidates,
             newest: i64::MIN,

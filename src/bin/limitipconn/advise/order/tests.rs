@@ -1,8 +1,8 @@
-//! Order against sorting, and what is spread against what is known of it.
+//! Order against sorting.
 
 use proptest::prelude::*;
 
-use super::super::batch::UNKNOWN;
+use super::super::clock::SECOND;
 use super::*;
 
 fn requests() -> impl Strategy<Value = Vec<Began>> {
@@ -44,38 +44,22 @@ fn who_outlasts_the_window_is_late() {
         .map(|at| request(at * 10, 1))
         .chain([request(5, 100)])
         .collect();
-    let mut order = Order::new(2, false);
+    let mut order = Order::new(2);
     let given = through(&mut order, &lines);
     assert_eq!(order.late, 1);
     // It is taken to have begun with the last that was given out, and ends when it did.
     assert!(given.contains(&request(20, 85)), "{given:?}");
     assert!(given.is_sorted_by_key(|began| began.at));
-    let mut wide = Order::new(100, false);
+    let mut wide = Order::new(100);
     assert_eq!(through(&mut wide, &lines)[0], request(5, 100));
     assert_eq!(wide.late, 0);
-}
-
-#[test]
-fn a_page_and_its_parts_in_one_second_are_one_after_the_other() {
-    // Twenty requests of 40 ms each, all logged with the same second.
-    let lines = vec![
-        Began {
-            at: 7 * SECOND,
-            duration: 40_000,
-            client: 0
-        };
-        20
-    ];
-    let given = through(&mut Order::new(100, true), &lines);
-    let overlap = given.windows(2).any(|two| two[0].at + 40_000 > two[1].at);
-    assert!(!overlap, "{given:?}");
 }
 
 proptest! {
     #[test]
     fn a_window_that_is_long_enough_sorts(requests in requests(), window in 200usize..300) {
         let lines = by_end(requests);
-        let given = through(&mut Order::new(window, false), &lines);
+        let given = through(&mut Order::new(window), &lines);
         let mut sorted = lines;
         sorted.sort_by_key(|request| request.at);
         prop_assert_eq!(given, sorted);
@@ -83,7 +67,7 @@ proptest! {
 
     #[test]
     fn a_short_window_loses_nothing_and_stays_in_order(requests in requests(), window in 0usize..20) {
-        let mut order = Order::new(window, false);
+        let mut order = Order::new(window);
         let given = through(&mut order, &requests);
         prop_assert_eq!(given.len(), requests.len());
         prop_assert!(given.is_sorted_by_key(|began| began.at));
@@ -94,30 +78,6 @@ proptest! {
         expected.sort();
         if order.late == 0 {
             prop_assert_eq!(ends, expected);
-        }
-    }
-
-    /// Cut to whole seconds and spread again, each request is in the second it was in.
-    #[test]
-    fn spreading_stays_in_the_second(requests in requests(), known: bool) {
-        let mut lines = by_end(requests);
-        for line in &mut lines {
-            line.at = line.at.div_euclid(SECOND) * SECOND;
-            if !known {
-                line.duration = UNKNOWN;
-            }
-        }
-        let mut spread_out = lines.clone();
-        spread(&mut spread_out, &mut i64::MIN.clone());
-        for (line, estimated) in lines.iter().zip(&spread_out) {
-            prop_assert!((0..SECOND).contains(&(estimated.at - line.at)), "{:?} {:?}", line, estimated);
-        }
-        // And, where they are known, the ends stay in the order of the lines, unless the second
-        // in which it began does not let one end so late.
-        let end = |began: &Began| began.at + began.duration as i64;
-        for (at, two) in spread_out.windows(2).enumerate().filter(|_| known) {
-            let latest_possible = end(&lines[at + 1]) + SECOND - 1;
-            prop_assert!(end(&two[0]) <= end(&two[1]) || end(&two[1]) == latest_possible, "{:?}", two);
         }
     }
 }

@@ -43,7 +43,11 @@ fn batch(visits: &[Visit]) -> Batch {
 }
 
 fn studied(visits: &[Visit], candidates: &Candidates, bounds: Bounds) -> Study {
-    let mut study = Study::new(candidates.clone(), bounds, false);
+    studied_with(visits, candidates, bounds, 0)
+}
+
+fn studied_with(visits: &[Visit], candidates: &Candidates, bounds: Bounds, slack: i64) -> Study {
+    let mut study = Study::new(candidates.clone(), bounds, slack);
     study.take(&batch(visits));
     study.catch_up();
     study
@@ -187,22 +191,91 @@ proptest! {
         }
     }
 
+    /// A log of whole seconds never makes a number look harmless that is not.
+    #[test]
+    fn whole_seconds_are_taken_at_their_worst(visits in visits(), has_whole_durations: bool) {
+        let cut: Vec<Visit> = visits.iter().map(|(client, at, duration)| match has_whole_durations {
+            true => (*client, at / 10 * 10, duration / 10 * 10),
+            false => (*client, at / 10 * 10, *duration),
+        }).collect();
+        let slack = SECOND * (1 + i64::from(has_whole_durations));
+        let (exact, coarse) = (
+            studied(&visits, &candidates(), Bounds::default()),
+            studied_with(&by_end(cut), &candidates(), Bounds::default(), slack),
+        );
+        for number in 0..3 {
+            let [true_, said] = [&exact, &coarse].map(|study| study.simulation.refused[number]);
+            prop_assert!(said > 0 || true_ == 0, "{} {}", true_, said);
+        }
+        prop_assert!(coarse.simulation.server.most() >= exact.simulation.server.most());
+        let peak = |study: &Study, key| study.clients.known().find(|(_, client)| client.key == key).unwrap().1.peak;
+        for (_, client) in exact.clients.known() {
+            prop_assert!(peak(&coarse, client.key) >= client.peak);
+        }
+    }
+
     /// Clients that retire take nothing with them that decides.
     #[test]
-    fn a_small_table_refuses_as_a_great_one_does(visits in visits()) {
-        let candidates = candidates();
-        let small = Bounds { clients: 2, ..Bounds::default() };
-        let (small, great) = (
-            studied(&visits, &candidates, Bounds { window: 1, ..small }),
-            studied(&visits, &candidates, Bounds { window: 1, ..Bounds::default() }),
-        );
-        prop_assert_eq!(great.clients.untracked + great.clients.retired.clients, 0);
-        if small.clients.untracked == 0 {
-            prop_assert_eq!(&small.simulation.refused, &great.simulation.refused);
+    fn a_small_table_refuses_as_a_great_one_does(
+        bursts in prop::collection::vec((0u8..8, prop::collection::vec((0i64..30, 0u64..60), 1..12)), 8..40),
+    ) {
+        // Between bursts, each of one client, all windows run out and all buckets fill.
+        let mut visits = Vec::new();
+        for (nth, (client, burst)) in (0..).zip(&bursts) {
+            let burst = burst.iter().map(|(at, duration)| (*client, nth * 300 + at, *duration));
+            visits.extend(by_end(burst.collect()));
         }
+        let [small, great] = [3, 1000].map(|clients| {
+            studied(&visits, &candidates(), Bounds { clients, window: 1 })
+        });
+        prop_assert_eq!(great.clients.retired.clients, 0);
+        prop_assert_eq!(small.clients.untracked + great.clients.untracked, 0);
+        let different = great.clients.known().count() as u64;
+        let known = small.clients.known().count() as u64;
+        prop_assert!(known <= 3 && small.clients.retired.clients >= different - known);
+        prop_assert_eq!(&small.simulation.refused, &great.simulation.refused);
         prop_assert_eq!(small.requests, great.requests);
         prop_assert_eq!(small.held, great.held);
     }
+}
+
+#[test]
+fn without_durations_who_has_asked_least_retires_first() {
+    // The first asks thirty times, all others once.
+    let visits: Vec<Visit> = (0..30)
+        .map(|nth| (0, nth, 0))
+        .chain((1..60).map(|client| (client, i64::from(client) * 400, 0)))
+        .collect();
+    let mut batch = Batch::default();
+    for (client, at, _) in &visits {
+        let client = format!("192.0.2.{client}");
+        let time = START + at * UNIT;
+        batch.add(
+            &Line {
+                client: client.as_bytes(),
+                time,
+                ..Line::default()
+            },
+            &keys(),
+        );
+    }
+    let mut study = Study::new(
+        candidates(),
+        Bounds {
+            clients: 8,
+            window: 1,
+        },
+        0,
+    );
+    study.take(&batch);
+    study.catch_up();
+    let most = study
+        .clients
+        .known()
+        .max_by_key(|(_, client)| client.requests);
+    let most = most.map(|(_, client)| (client.key.to_string(), client.requests));
+    assert_eq!(most, Some(("192.0.2.0".to_owned(), 30)));
+    assert!(study.clients.retired.clients >= 52);
 }
 
 #[test]
@@ -267,6 +340,40 @@ fn a_log_that_goes_back_is_another_log() {
     assert_eq!((back.jumps, forth.jumps), (1, 0));
     assert_eq!(back.simulation.refused, forth.simulation.refused);
     assert_eq!(back.span, forth.span);
+}
+
+#[test]
+fn a_line_without_duration_may_be_hours_late() {
+    // Written when a request of two hours has ended, which the log does not tell.
+    let mut batch = Batch::default();
+    for at in [0, 7200, 1, 7201, 2, 7202] {
+        let time = START + at * SECOND;
+        batch.add(
+            &Line {
+                client: b"192.0.2.1",
+                time,
+                ..Line::default()
+            },
+            &keys(),
+        );
+    }
+    let candidates = Candidates::parse("", "", "2/3s").unwrap();
+    let mut study = Study::new(candidates, Bounds::default(), 0);
+    study.take(&batch);
+    study.catch_up();
+    // Three within three seconds, twice.
+    assert_eq!((study.jumps, &study.simulation.refused[..]), (0, &[2][..]));
+}
+
+#[test]
+fn the_rates_clock_begins_anew_after_a_gap_that_no_rate_outlasts() {
+    let candidates = Candidates::parse("", "", "1/366d").unwrap();
+    for (days, refused, beginnings) in [(365, 1, 1), (399, 0, 1), (401, 0, 2)] {
+        let visits = [(1, 0, 1), (1, days * 864_000, 1)];
+        let study = studied(&visits, &candidates, Bounds::default());
+        assert_eq!(study.simulation.refused, [refused], "{days}");
+        assert_eq!(study.simulation.clock().1, beginnings, "{days}");
+    }
 }
 
 #[test]
