@@ -49,7 +49,7 @@ pub fn client<'h>(
 }
 
 /// The address of a hop, without blanks around it.
-fn address(hop: &str) -> Option<Address> {
+pub fn address(hop: &str) -> Option<Address> {
     let bare = match hop.strip_prefix('"') {
         Some(rest) => rest.strip_suffix('"')?,
         None => hop,

@@ -1,15 +1,16 @@
 //! Requests on their way from the thread that reads to the one that counts: many at a time,
 //! with the texts that belong to them beside.
 
-use std::net::IpAddr;
-
 use mod_limitipconn::limit::address::{Address, Prefix};
+use mod_limitipconn::limit::forwarded;
 use mod_limitipconn::limit::key::Secret;
 
 use super::line::Line;
 
-/// The longest path, and the longest name of a client, that are kept.
+/// The longest path, and the longest name of a client, that are kept; of longer ones the
+/// beginning is, with [`DOTS`].
 pub const TEXT: usize = 47;
+const DOTS: &[u8] = b"...";
 
 /// Stands for a duration that the log does not tell.
 pub const UNKNOWN: u64 = u64::MAX;
@@ -47,7 +48,7 @@ pub struct Keys {
 impl Keys {
     /// The key of what stands in a log, and whether it is a name.
     #[inline]
-    fn of(&self, client: &[u8]) -> (Address, bool) {
+    pub fn of(&self, client: &[u8]) -> (Address, bool) {
         match address(client) {
             Some(address) => (address.masked(self.prefix), false),
             None => {
@@ -58,19 +59,21 @@ impl Keys {
     }
 }
 
-/// An address as it stands in a log.
+/// An address as it stands in a log, or in a header that is logged: with a port, perhaps.
 #[inline]
 fn address(text: &[u8]) -> Option<Address> {
     if let Some(octets) = dotted(text) {
         return Some(Address::from_v4(octets));
     }
     let text = std::str::from_utf8(text).ok()?;
-    // A link-local address may have its interface behind it.
-    let text = text.split('%').next().unwrap_or(text);
-    let text = text
-        .strip_prefix('[')
-        .map_or(text, |text| text.trim_end_matches(']'));
-    text.parse::<IpAddr>().ok().map(Address::from)
+    forwarded::address(text).or_else(|| {
+        // A link-local address may have its interface behind it.
+        let (address, zone) = text.split_once('%')?;
+        match zone.split_once(']') {
+            Some((_, after)) => forwarded::address(&format!("{address}]{after}")),
+            None => forwarded::address(address),
+        }
+    })
 }
 
 #[inline]
@@ -115,19 +118,28 @@ impl Batch {
             (false, duration) => duration as i64,
         };
         let text = self.text.len() as u32;
-        let name = if is_name { line.client } else { &[] };
-        let name = &name[..name.len().min(TEXT)];
-        let path = &line.path[..line.path.len().min(TEXT)];
-        self.text.extend_from_slice(name);
-        self.text.extend_from_slice(path);
+        let name = self.push(if is_name { line.client } else { &[] });
+        let path = self.push(line.path);
         self.requests.push(Request {
             client,
             time: line.time + ends_later,
             duration,
             text,
-            name: name.len() as u8,
-            path: path.len() as u8,
+            name,
+            path,
         });
+    }
+
+    /// Keeps a text, or its beginning; says how long that is.
+    #[inline]
+    fn push(&mut self, text: &[u8]) -> u8 {
+        if text.len() <= TEXT {
+            self.text.extend_from_slice(text);
+            return text.len() as u8;
+        }
+        self.text.extend_from_slice(&text[..TEXT - DOTS.len()]);
+        self.text.extend_from_slice(DOTS);
+        TEXT as u8
     }
 
     /// Adds a request of another batch.
@@ -151,6 +163,8 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -163,6 +177,11 @@ mod tests {
             ("2001:db8::1", Some("2001:db8::1")),
             ("[2001:db8::1]", Some("2001:db8::1")),
             ("fe80::1%eth0", Some("fe80::1")),
+            ("[fe80::1%eth0]:80", Some("fe80::1")),
+            ("192.0.2.1:4431", Some("192.0.2.1")),
+            ("[2001:db8::1]:99", Some("2001:db8::1")),
+            ("192.0.2.1:99999", None),
+            ("[2001:db8::1]x", None),
             ("::ffff:192.0.2.1", Some("192.0.2.1")),
             ("256.0.2.1", None),
             ("192.0.2", None),
@@ -175,6 +194,28 @@ mod tests {
         ] {
             let expected = expected.map(|text| Address::from(text.parse::<IpAddr>().unwrap()));
             assert_eq!(address(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_texts_end_with_dots() {
+        let keys = Keys {
+            prefix: Prefix::default(),
+            secret: Secret([1, 2]),
+        };
+        for (length, kept) in [(47, "x".repeat(47)), (48, "x".repeat(44) + "...")] {
+            let text = "x".repeat(length);
+            let mut batch = Batch::default();
+            batch.add(
+                &Line {
+                    client: text.as_bytes(),
+                    path: text.as_bytes(),
+                    ..Line::default()
+                },
+                &keys,
+            );
+            let (name, path) = batch.texts(&batch.requests[0]);
+            assert_eq!((name, path), (kept.as_bytes(), kept.as_bytes()));
         }
     }
 

@@ -218,6 +218,10 @@ impl Pattern {
                 && has(Piece::Day)
     }
 
+    pub fn tells_second(&self) -> bool {
+        self.0.contains(&Piece::Epoch) || self.0.contains(&Piece::Second)
+    }
+
     /// Reads what a text begins with and says how long that is. An epoch is given back in
     /// `epoch`, all else goes into `civil`.
     pub fn read(&self, text: &[u8], civil: &mut Civil, epoch: &mut Option<i64>) -> Option<usize> {

@@ -7,6 +7,7 @@ use super::clock::Pattern;
 use directive::{field, unknown};
 
 mod directive;
+mod paste;
 
 /// The formats that httpd's documentation and Debian give a name.
 pub const NAMED: [(&str, &str); 3] = [
@@ -36,6 +37,12 @@ pub enum Field {
     Request,
     /// `%U`
     Path,
+    /// `%U%q`
+    PathAndQuery,
+    /// `%q`
+    Query,
+    /// A header that is of no use, and may be a list: `a, b`.
+    List,
     /// A number that is of no use, or a minus sign.
     Number,
     /// Anything else.
@@ -87,21 +94,15 @@ pub struct Format {
 }
 
 impl Format {
-    /// A LogFormat, or one of the names with what follows it: `combined %D`. The error is
-    /// the rest of a sentence that begins with the option's name.
+    /// A LogFormat, or one of the names with what follows it: `combined %D`; a line of the
+    /// configuration will do. The error is the rest of a sentence that begins with the option's name.
     pub fn parse(given: &str) -> Result<Format, String> {
-        let text = given.trim();
-        let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
-        let spelled = match NAMED.iter().find(|(name, _)| *name == first) {
-            Some((_, format)) => format!("{format} {rest}"),
-            None => text.to_owned(),
-        };
-        let spelled = spelled.trim_end();
+        let spelled = paste::spelled(given);
         if !spelled.contains('%') {
             return Err(format!(
                 "\"{given}\" is no LogFormat; use what stands in httpd's configuration (for example \
                  '%h %l %u %t \"%r\" %>s %b %D'), or common, combined or vhost_combined, with \
-                 more after it or not (for example 'combined %D')"
+                 more after it or not (for example 'combined %D %{{usec_frac}}t')"
             ));
         }
         // As in httpd's configuration, where quotes in quotes have a backslash.
@@ -150,6 +151,14 @@ impl Compiler {
     }
 
     fn field(&mut self, field: Field) {
+        // %q begins with its question mark, or is empty.
+        if let (Some(path), Field::Query) = (self.steps.last_mut(), &field)
+            && path.field == Field::Path
+            && path.after.is_empty()
+        {
+            path.field = Field::PathAndQuery;
+            return;
+        }
         let last = match self.steps.last() {
             Some(step) => step.after.last(),
             None => self.before.last(),
@@ -250,7 +259,7 @@ impl Compiler {
         for step in &mut steps {
             match step.field {
                 Field::Client(rank) if rank != best => step.field = Field::Other,
-                Field::Forwarded if best != u8::MAX => step.field = Field::Other,
+                Field::Forwarded if best != u8::MAX => step.field = Field::List,
                 _ => {}
             }
         }
@@ -267,6 +276,13 @@ impl Compiler {
             })
         };
         let (begins, ends) = (tells_time(false, false), tells_time(true, false));
+        for end in [false, true] {
+            if tells_time(end, false) && !tells_second(&steps, end) {
+                return Err(format!(
+                    "\"{written}\" has a time without seconds; use %t, or %T or %S in its braces"
+                ));
+            }
+        }
         if !begins && !ends {
             return Err(format!(
                 "\"{written}\" does not tell date and time; use one with %t, or with %{{sec}}t or %{{%Y-%m-%d %T}}t"
@@ -311,7 +327,12 @@ impl Compiler {
 fn useful(steps: &[Step]) -> usize {
     steps
         .iter()
-        .rposition(|step| !matches!(step.field, Field::Number | Field::Other))
+        .rposition(|step| {
+            !matches!(
+                step.field,
+                Field::Number | Field::Other | Field::List | Field::Query
+            )
+        })
         .map_or(0, |last| last + 1)
 }
 
@@ -332,6 +353,17 @@ fn tail(steps: &[Step]) -> usize {
         .rev()
         .find(touch)
         .map_or(first.max(1).min(steps.len()), |at| at + 1)
+}
+
+fn tells_second(steps: &[Step], of_end: bool) -> bool {
+    steps.iter().any(|step| match &step.field {
+        Field::Time { end, form } if *end == of_end => match form {
+            TimeForm::Common | TimeForm::Since1970(_) => true,
+            TimeForm::Fraction(_) => false,
+            TimeForm::Pattern(pattern) => pattern.tells_second(),
+        },
+        _ => false,
+    })
 }
 
 fn tells_fraction(steps: &[Step], of_end: bool) -> bool {

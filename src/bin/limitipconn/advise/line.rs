@@ -3,6 +3,9 @@
 
 use super::clock::{self, COMMON, Civil, SECOND};
 use super::format::{Field, Format, Step, TimeForm};
+use pieces::{end, follow, split, split_where};
+
+mod pieces;
 
 /// The longest request that is believed, in microseconds: 366 days.
 pub const LONGEST: u64 = 366 * 86_400 * 1_000_000;
@@ -156,20 +159,37 @@ impl Reader {
                     (&rest[..taken], after.ok_or(Fault::Shape)?)
                 }
                 Field::Duration(_) | Field::Number => number(step, rest)?,
+                // A login name may have what stands before the time.
+                _ if is_before_time(steps, at) => {
+                    let last = &mut self.last;
+                    let is_time = |_: &[u8], after: &[u8]| is_common(after, last);
+                    let found = split_where(step, rest, is_time);
+                    found.or_else(|| split(step, rest)).ok_or(Fault::Shape)?
+                }
+                // A list has blanks in it, each after a comma.
+                Field::Forwarded | Field::List if !step.quoted => {
+                    let is_whole = |text: &[u8], _: &[u8]| !text.trim_ascii_end().ends_with(b",");
+                    let found = split_where(step, rest, is_whole);
+                    found.or_else(|| split(step, rest)).ok_or(Fault::Shape)?
+                }
                 _ => split(step, rest).ok_or(Fault::Shape)?,
             };
             match step.field {
                 Field::Client(_) => told.client = text,
                 Field::Forwarded => {
                     // What a proxy in front has added stands last.
-                    let last = text.rsplit(|byte| *byte == b',').next();
-                    told.client = last.unwrap_or(text).trim_ascii();
+                    let mut hops = text.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+                    told.client = hops.find(|hop| !hop.is_empty()).unwrap_or_default();
                 }
                 Field::Duration(unit) if text != b"-" => {
                     told.duration = Some(duration(text, unit).ok_or(Fault::Duration)?);
                 }
                 Field::Request => (told.path, told.kind) = request(text, told.path),
                 Field::Path => told.path = text,
+                Field::PathAndQuery => {
+                    let end = memchr::memchr(b'?', text).unwrap_or(text.len());
+                    told.path = &text[..end];
+                }
                 _ => {}
             }
         }
@@ -194,75 +214,6 @@ impl Reader {
         }
         Ok(told)
     }
-}
-
-/// The text of a field and what follows the text after it.
-#[inline]
-fn split<'l>(step: &Step, rest: &'l [u8]) -> Option<(&'l [u8], &'l [u8])> {
-    let Some(&first) = step.after.first() else {
-        return Some((rest, &[]));
-    };
-    let mut from = 0;
-    loop {
-        let at = from + position(first, &rest[from..])?;
-        // In quotes httpd writes \" for a quote and \\ for a backslash.
-        let escaped = step.quoted && first == b'"' && is_escaped(&rest[..at]);
-        if !escaped && let Some(after) = follow(&rest[at..], &step.after) {
-            return Some((&rest[..at], after));
-        }
-        from = at + 1;
-    }
-}
-
-/// The end of a line from the step `tail` on: numbers, and the texts between them.
-#[inline]
-fn end<'l>(steps: &[Step], tail: usize, rest: &'l [u8]) -> Option<&'l [u8]> {
-    let mut left = rest;
-    for step in steps[tail..].iter().rev() {
-        left = precede(left, &step.after)?;
-        let digits = left.iter().rev().take_while(|byte| byte.is_ascii_digit());
-        let digits = digits.count();
-        // A minus sign alone is nothing; before digits it is for the step to refuse.
-        let sign = usize::from(left[..left.len() - digits].last() == Some(&b'-'));
-        left = &left[..left.len() - digits - sign];
-    }
-    precede(left, &steps[tail - 1].after)?;
-    Some(&rest[left.len()..])
-}
-
-/// What precedes a text that the rest ends with.
-#[inline]
-fn precede<'l>(rest: &'l [u8], text: &[u8]) -> Option<&'l [u8]> {
-    let (before, back) = rest.split_at_checked(rest.len().checked_sub(text.len())?)?;
-    let fits = back.iter().zip(text).all(|(one, other)| one == other);
-    fits.then_some(before)
-}
-
-/// Where a byte is: mostly within a few bytes, for which a call would cost more than a look.
-#[inline]
-fn position(byte: u8, text: &[u8]) -> Option<usize> {
-    const NEAR: usize = 16;
-    let near = &text[..text.len().min(NEAR)];
-    match near.iter().position(|one| *one == byte) {
-        None if text.len() > NEAR => memchr::memchr(byte, &text[NEAR..]).map(|at| at + NEAR),
-        found => found,
-    }
-}
-
-/// What follows a text that the rest begins with: a few bytes mostly, for which a call would
-/// cost more than the comparison.
-#[inline]
-fn follow<'l>(rest: &'l [u8], text: &[u8]) -> Option<&'l [u8]> {
-    let (front, after) = rest.split_at_checked(text.len())?;
-    let fits = front.iter().zip(text).all(|(one, other)| one == other);
-    fits.then_some(after)
-}
-
-/// Whether an odd number of backslashes is in front.
-#[inline]
-fn is_escaped(before: &[u8]) -> bool {
-    let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
-    backslashes.count() % 2 == 1
 }
 
 /// A field of digits, or a minus sign where there is nothing to tell.
@@ -304,11 +255,7 @@ fn time(
 ) -> Option<usize> {
     match form {
         TimeForm::Common => {
-            let text: &[u8; COMMON] = rest.first_chunk()?;
-            if *text != last.0 {
-                *last = (*text, clock::common(text)?);
-            }
-            moment.seconds = Some(last.1);
+            moment.seconds = Some(common(rest, last)?);
             Some(COMMON)
         }
         TimeForm::Since1970(unit) => {
@@ -332,6 +279,33 @@ fn time(
             pattern.read(rest, &mut moment.civil, &mut moment.seconds)
         }
     }
+}
+
+#[inline]
+fn common(rest: &[u8], last: &mut ([u8; COMMON], i64)) -> Option<i64> {
+    let text: &[u8; COMMON] = rest.first_chunk()?;
+    if *text != last.0 {
+        *last = (*text, clock::common(text)?);
+    }
+    Some(last.1)
+}
+
+/// Whether a `%t` follows, but for the bracket before it.
+#[inline]
+fn is_common(rest: &[u8], last: &mut ([u8; COMMON], i64)) -> bool {
+    rest.get(COMMON) == Some(&b']') && common(rest, last).is_some()
+}
+
+#[inline]
+fn is_before_time(steps: &[Step], at: usize) -> bool {
+    let form = steps.get(at + 1).map(|next| &next.field);
+    matches!(
+        form,
+        Some(Field::Time {
+            form: TimeForm::Common,
+            ..
+        })
+    )
 }
 
 fn digits(text: &[u8]) -> Option<(usize, i64)> {

@@ -23,6 +23,8 @@ pub fn field(letter: u8, argument: &[u8], directive: &[u8]) -> Result<Field, Str
         (b'a', b"c") => Field::Client(2),
         (b'h', b"c") => Field::Client(3),
         (b'i', header) if header.eq_ignore_ascii_case(b"X-Forwarded-For") => Field::Forwarded,
+        (b'i' | b'o', _) => Field::List,
+        (b'q', _) => Field::Query,
         (b't', argument) => time(argument, directive)?,
         (b'D', _) => Field::Duration(1),
         (b'T', b"" | b"s") => Field::Duration(1_000_000),

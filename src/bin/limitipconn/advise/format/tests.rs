@@ -29,6 +29,9 @@ fn formats_of_httpd_are_taken() {
         ),
         ("%h\\t%t\\t%U", false, false),
         ("%h %t 100%%", false, false),
+        ("%h %t %m %U%q %H %D", true, false),
+        ("%h %{%F}t %{%T}t", false, false),
+        ("LogFormat \"%h %t %D\" timed", true, false),
     ] {
         let format = Format::parse(given).unwrap_or_else(|error| panic!("{given}: {error}"));
         assert_eq!(
@@ -69,6 +72,12 @@ fn what_is_wrong_is_quoted_with_what_works() {
         ("%h %{usec_frac}t", "does not tell date and time"),
         ("%h %{%T}t", "does not tell date and time"),
         ("%t %D", "does not tell the client; use one with %h or %a"),
+        ("%h %{%F %R}t", "has a time without seconds; use %t, or %T"),
+        (
+            "%h %{%F %R}t %{usec_frac}t %D",
+            "has a time without seconds",
+        ),
+        ("%h %t %{end:%F %R}t", "has a time without seconds"),
         ("%h%l %t", "nothing between its 1st and its 2nd field"),
         ("%t %h %l %u%v", "nothing between its 4th and its 5th field"),
     ] {
