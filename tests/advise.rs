@@ -177,19 +177,27 @@ fn without_durations_rates_are_told_and_what_to_log() {
         "This log does not tell how long requests take.",
         "LogFormat \"%h %l %u %t \\\"%r\\\" %>s %b \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\" %D %{usec_frac}t\" timed",
         "WHO ASKS MOST",
+        "GlobalLog logs/timed.log timed",
         "MaxHitsPerIP 100/5min",
     ] {
         assert!(said.stdout.contains(text), "{text}: {}", said.stdout);
     }
     assert!(!said.stdout.contains("MaxConnPerIP"), "{}", said.stdout);
-    // The same with the durations behind: it is told how to read them.
-    let said = advise(&[], log_by(timed).as_bytes());
-    assert!(
-        said.stdout
-            .contains("If %D follows, say: --format 'combined %D'"),
-        "{}",
-        said.stdout
-    );
+    // The same with the durations behind: first of all it is told how to read them.
+    let directory = Directory::new();
+    for (line, format) in [
+        (timed as fn(&Visit) -> String, TIMED),
+        (
+            |visit| timed(visit).rsplit_once(' ').unwrap().0.to_owned(),
+            "combined %D",
+        ),
+    ] {
+        let log = directory.file("timed.log", log_by(line));
+        let said = advise(&[&log], b"").stdout;
+        let command = format!("  limitipconn advise --format '{format}' {log}\n");
+        let (before, _) = said.split_once("LogFormat \"").expect(&said);
+        assert!(before.contains(&command), "{said}");
+    }
 }
 
 #[test]
@@ -223,7 +231,8 @@ fn bad_lines_are_counted_and_shown_without_what_moves_a_cursor() {
         "  not of this format: 1\n",
         "  no valid time: 1\n",
         "  a duration that is negative, no number, or over a year: 1\n",
-        "  for example: nonsense \\x1B[2J\n",
+        "  for example standard input:337, not of this format: nonsense \\x1B[2J\n",
+        "  for example standard input:339, no valid time: h - - [31/Nov",
     ] {
         assert!(said.stdout.contains(text), "{text}: {}", said.stdout);
     }
@@ -343,7 +352,7 @@ fn the_log_of_a_real_server_tells_who_held_it() {
         .load(&["log_config"])
         .conf(
             r#"LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\" %D %{usec_frac}t" timed
-CustomLog timed.log timed"#,
+GlobalLog timed.log timed"#,
         )
         .start();
     let held: Vec<_> = (0..3)

@@ -17,6 +17,7 @@ mod logs;
 mod order;
 mod page;
 mod recognize;
+mod silence;
 mod simulation;
 mod study;
 mod tally;
@@ -33,6 +34,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use mod_limitipconn::limit::address::Prefix;
 use mod_limitipconn::limit::key::Secret;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Answer, Outcome};
 use batch::{Batch, Keys};
@@ -55,8 +57,8 @@ pub struct Arguments {
     files: Vec<PathBuf>,
 
     /// The lines' LogFormat as httpd's configuration has it; or common, combined or
-    /// vhost_combined, and what follows it: 'combined %D'. Without this option one of these
-    /// three is recognized
+    /// vhost_combined, and what follows it: 'combined %D %{usec_frac}t'. Without this option
+    /// one of these three is recognized
     #[arg(long, value_name = "LOGFORMAT")]
     format: Option<String>,
 
@@ -127,13 +129,15 @@ pub fn run(arguments: Arguments) -> Answer {
         Ok(asked) => asked,
         Err(sentence) => return Ok(crate::misused(&sentence)),
     };
-    let bar = bar(&places);
+    raise_limit();
     let progress = Progress::default();
     let keys = Keys {
         prefix,
         secret: secret(),
     };
     let mut logs = Logs::new(places, format.as_ref(), keys, progress.clone());
+    let bar = bar(logs.length());
+    logs.show(bar.clone());
     let known = logs.formats();
     if known.is_empty() {
         // What could not be read was told.
@@ -181,7 +185,7 @@ pub fn run(arguments: Arguments) -> Answer {
         true => serde_json::to_string_pretty(&findings)
             .map(|json| json + "\n")
             .map_err(|error| format!("the JSON could not be made: {error}"))?,
-        false => page::page(&findings, tally.goes_on),
+        false => page::page(&findings, tally.goes_on.as_ref()),
     };
     match io::stdout().write_all(answer.as_bytes()) {
         // Who reads no further has had enough.
@@ -190,22 +194,27 @@ pub fn run(arguments: Arguments) -> Answer {
         }
         _ => {}
     }
-    if findings.input.requests == 0 {
-        crate::complain(&nothing(&findings, arguments.format.is_some()));
+    let is_empty = findings.input.requests == 0;
+    if is_empty && tally.failures.is_empty() {
+        crate::complain("there is no request in the logs");
     }
-    Ok(match (tally.failures.len(), findings.input.requests) {
-        (1.., _) => Outcome::Failed,
-        (_, 0) => Outcome::Found,
-        _ => Outcome::Done,
+    Ok(match is_empty || !tally.failures.is_empty() {
+        true => Outcome::Failed,
+        false => Outcome::Done,
     })
 }
 
-fn nothing(findings: &Findings, is_given: bool) -> String {
-    match (findings.input.bad_lines, is_given) {
-        (0, _) => "there is no request in the logs".into(),
-        (_, true) => "no line has the format that --format says; compare it with a line of the log".into(),
-        (_, false) => "no line is in common, combined or vhost_combined format; give the log's LogFormat with --format".into(),
-    }
+/// Logs of many virtual hosts are open at once: as many files as are allowed.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it fails, opening tells.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 fn prefix(lengths: &[u8]) -> Result<Prefix, String> {
@@ -246,19 +255,11 @@ fn places(files: &[PathBuf]) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// A progress bar; where stderr is no terminal it shows nothing.
-fn bar(places: &[Place]) -> ProgressBar {
-    let length = |place: &Place| match place {
-        Place::File(path) => std::fs::metadata(path).ok().filter(|file| file.is_file()),
-        Place::Stdin => None,
-    };
-    let lengths: Option<Vec<u64>> = places
-        .iter()
-        .map(|place| length(place).map(|file| file.len()))
-        .collect();
-    let (bar, template) = match lengths {
-        Some(lengths) => (
-            ProgressBar::new(lengths.iter().sum()),
+/// A progress bar over so many bytes; where stderr is no terminal it shows nothing.
+fn bar(length: Option<u64>) -> ProgressBar {
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
             "reading {bar:40} {bytes} of {total_bytes}, {eta} left",
         ),
         None => (ProgressBar::no_length(), "reading {bytes}, {bytes_per_sec}"),

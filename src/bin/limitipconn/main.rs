@@ -14,6 +14,7 @@ mod show;
 mod text;
 mod top;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -90,9 +91,10 @@ fn main() -> ExitCode {
 /// Help and version, which clap has made, or the sentence that says what it did not understand.
 fn not_run(error: clap::Error) -> Answer {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let failed = error.use_stderr() || error.print().is_err();
+        let failed = error.use_stderr() || error.print().is_err_and(|why| !is_gone(&why));
         if failed {
-            eprint!("{}", error.render());
+            // If stderr is full there is nobody to tell.
+            let _ = write!(io::stderr(), "{}", error.render());
         }
         return Ok(if failed {
             Outcome::Misused
@@ -121,7 +123,13 @@ pub fn misused(sentence: &str) -> Outcome {
 
 /// Tells the user, in one sentence, what went wrong.
 pub fn complain(sentence: &str) {
-    eprintln!("limitipconn: {sentence}");
+    // eprintln! panics where stderr is full or closed.
+    let _ = writeln!(io::stderr(), "limitipconn: {sentence}");
+}
+
+/// Who reads no further has had enough: no error.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// Debug builds only: as the module does, so that a kill -9 meets a write in the middle.

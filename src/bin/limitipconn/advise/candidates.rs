@@ -98,8 +98,9 @@ fn bucket(word: &str) -> Result<Bucket, String> {
     let burst = match options.trim() {
         "" => rate.number,
         option => option
-            .strip_prefix("burst=")
-            .and_then(|number| number.parse().ok())
+            .split_once('=')
+            .filter(|(name, _)| name.eq_ignore_ascii_case("burst"))
+            .and_then(|(_, number)| number.parse().ok())
             .filter(|number| *number > 0)
             .ok_or_else(|| format!("\"{option}\" is no burst; use for example {rate} burst=50"))?,
     };
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn candidates_are_written_as_in_a_configuration() {
-        let candidates = Candidates::parse("10, 3", "5/s burst=50,1/s", "1000/5min,300/5min");
+        let candidates = Candidates::parse("10, 3", "5/s  Burst=50,1/s", "1000/5min,300/5min");
         assert_eq!(
             candidates.unwrap().lines(),
             [

@@ -13,12 +13,18 @@ pub fn text(bytes: &[u8]) -> String {
     shown
 }
 
-/// The beginning of such a text, with dots where something is left out.
+/// The beginning of such a text, so many characters at most, with dots where something is left
+/// out.
 pub fn beginning(bytes: &[u8], most: usize) -> String {
-    if bytes.len() <= most {
-        return text(bytes);
+    let mut shown = String::new();
+    for byte in bytes {
+        let next = text(std::slice::from_ref(byte));
+        if shown.len() + next.len() > most {
+            return shown + "...";
+        }
+        shown.push_str(&next);
     }
-    format!("{}...", text(&bytes[..most]))
+    shown
 }
 
 #[cfg(test)]
@@ -37,5 +43,7 @@ mod tests {
     fn what_is_long_is_cut() {
         assert_eq!(beginning(b"abcdef", 3), "abc...");
         assert_eq!(beginning(b"abc", 3), "abc");
+        // Nothing is cut within what stands for a byte.
+        assert_eq!(beginning(b"ab\x1b\x1b", 7), "ab\\x1B...");
     }
 }

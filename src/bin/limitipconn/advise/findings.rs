@@ -10,7 +10,7 @@ use super::clients::Client;
 use super::clock::{self, SECOND};
 use super::escape;
 use super::study::Study;
-use super::tally::Tally;
+use super::tally::{Sample, Tally};
 use super::weights::Weights;
 
 /// All of it. The names are part of what is kept over versions.
@@ -34,10 +34,13 @@ pub struct Input {
     pub lines: u64,
     pub bad_lines: u64,
     pub bad_lines_by_reason: Vec<Reason>,
-    pub bad_line_samples: Vec<String>,
+    pub bad_line_samples: Vec<Sample>,
     pub unreadable_logs: Vec<String>,
     /// Lines about connections on which no request came, and about httpd's own.
     pub silent_connections: u64,
+    /// The time that these took together, as far as the log tells, and who has held longest by them.
+    pub silent_seconds: f64,
+    pub silent_most: Option<Silent>,
     pub own_requests: u64,
     pub requests: u64,
     pub requests_with_duration: u64,
@@ -83,6 +86,14 @@ pub struct Holder {
     pub peak: u32,
     pub longest_seconds: f64,
     pub longest_path: String,
+}
+
+/// The client that held longest by connections on which no request came.
+#[derive(Serialize, Debug)]
+pub struct Silent {
+    pub client: String,
+    pub connections: u64,
+    pub held_seconds: f64,
 }
 
 /// The client with most requests.
@@ -178,7 +189,16 @@ impl Findings {
             bad_lines_by_reason: reasons(tally),
             bad_line_samples: tally.samples.clone(),
             unreadable_logs: tally.failures.clone(),
-            silent_connections: tally.silent,
+            silent_connections: tally.silence.connections,
+            silent_seconds: seconds(tally.silence.held),
+            silent_most: tally.silence.worst().map(|(key, silent)| Silent {
+                client: match &silent.name {
+                    Some(name) => escape::text(name),
+                    None => written(key, formats.prefix),
+                },
+                connections: silent.connections,
+                held_seconds: seconds(silent.held.into()),
+            }),
             own_requests: tally.dummies,
             requests: study.requests,
             requests_with_duration: study.timed,

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::findings::{Findings, Holder, Input, Percentiles};
-use super::text::{count, percent, several, share, time, wrapped};
+use super::tally::GoesOn;
+use super::text::{count, percent, several, share, table, time, wrapped};
 
 /// The line that a log needs, so that dwell and concurrency can be told.
 pub const LOG_FORMAT: &str = r#"LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\" %D %{usec_frac}t" timed"#;
@@ -11,7 +12,7 @@ pub const LOG_FORMAT: &str = r#"LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer
 pub const OPTION: &str = "--format 'combined %D %{usec_frac}t'";
 
 /// All of it.
-pub fn page(findings: &Findings, goes_on: Option<&str>) -> String {
+pub fn page(findings: &Findings, goes_on: Option<&GoesOn>) -> String {
     let mut page = String::new();
     let input = &findings.input;
     beginning(&mut page, input);
@@ -88,46 +89,78 @@ fn beginning(page: &mut String, input: &Input) {
             line!(page, "  {}: {}", reason.reason, count(reason.lines));
         }
         for sample in &input.bad_line_samples {
-            line!(page, "  for example: {sample}");
+            line!(
+                page,
+                "  for example {}:{}, {}: {}",
+                sample.log,
+                sample.line,
+                sample.reason,
+                sample.text
+            );
         }
     }
-    let left_out = [
-        (
-            input.silent_connections,
-            "connections on which no request came",
-        ),
-        (input.own_requests, "requests that httpd sends to itself"),
-    ];
-    for (number, what) in left_out.iter().filter(|(number, _)| *number > 0) {
-        line!(page, "left out: {} {what}", count(*number));
+    silent(page, input);
+    if input.own_requests > 0 {
+        let own = several(input.own_requests, "request");
+        line!(page, "left out: {own} that httpd sends to itself");
     }
-    let bounds = [
+    let notes = [
         (
             input.retired_clients,
-            "clients were forgotten to save memory (--max-clients); if they came again they are counted again",
+            "client",
+            "forgotten to save memory (--max-clients); one that came again is counted again",
         ),
         (
             input.untracked_requests,
-            "requests are in the totals only, since memory for their clients was full (--max-clients)",
+            "request",
+            "in the totals only, since memory for their clients was full (--max-clients)",
         ),
         (
             input.late_requests,
-            "requests lasted so long that they are in the limits below from their end only",
+            "request",
+            "so long that they count in the limits below from later on than they began",
         ),
         (
             input.times_the_log_went_back,
-            "times the log went back by an hour or more, and was taken as another log",
+            "time",
+            "the log went back by more than an hour (a day, where durations are not told), and was taken as another log",
         ),
     ];
-    for (number, what) in bounds.iter().filter(|(number, _)| *number > 0) {
-        line!(page, "note: {} {what}", count(*number));
+    for (number, what, said) in notes.iter().filter(|(number, ..)| *number > 0) {
+        line!(page, "note: {} {said}", several(*number, what));
     }
     if input.requests_with_duration > 0 && input.requests_with_duration < input.requests {
         line!(
             page,
-            "note: {} do not tell how long they took",
+            "note: {} without a word on how long they took",
             several(input.requests - input.requests_with_duration, "request")
         );
+    }
+}
+
+/// Connections that never sent a request: no limit on requests meets them.
+fn silent(page: &mut String, input: &Input) {
+    if input.silent_connections == 0 {
+        return;
+    }
+    let all = several(input.silent_connections, "connection");
+    let held = match input.silent_seconds > 0.0 {
+        true => format!(", {} together", time(input.silent_seconds)),
+        false => String::new(),
+    };
+    line!(page, "left out: {all} on which no request came{held}");
+    if let Some(most) = &input.silent_most {
+        let own = several(most.connections, "connection");
+        let held = match most.held_seconds > 0.0 {
+            true => format!(", {}", time(most.held_seconds)),
+            false => String::new(),
+        };
+        line!(
+            page,
+            "  most by {}: {own}{held}. MaxConnPerIP with count=connections",
+            most.client
+        );
+        line!(page, "  and mod_reqtimeout are for these.");
     }
 }
 
@@ -156,7 +189,7 @@ fn holders(page: &mut String, findings: &Findings) {
         "at once",
         "longest",
         "client",
-        "the longest was",
+        "longest request",
     ];
     table(page, &heads, rows.collect(), 5);
     most_asking(page, findings);
@@ -181,25 +214,40 @@ fn most_asking(page: &mut String, findings: &Findings) {
     );
 }
 
-fn without_durations(page: &mut String, goes_on: Option<&str>) {
+fn without_durations(page: &mut String, goes_on: Option<&GoesOn>) {
     line!(page);
-    line!(
-        page,
-        "This log does not tell how long requests take. Who holds the server, and how many"
-    );
-    line!(
-        page,
-        "are in flight at once, can be told only with %D. Log it, for example so:"
-    );
-    line!(page, "  {LOG_FORMAT}");
-    line!(page, "  CustomLog ${{APACHE_LOG_DIR}}/timed.log timed");
-    line!(page, "and then say: limitipconn advise {OPTION} timed.log");
-    if let Some(name) = goes_on {
+    if let Some(GoesOn { name, guess, log }) = goes_on {
         line!(
             page,
-            "The lines go on after what {name} has. If %D follows, say: --format '{name} %D'"
+            "The lines go on after what {name} has. If that is {guess}, say:"
+        );
+        line!(page, "  limitipconn advise --format '{name} {guess}' {log}");
+        line!(page);
+        line!(
+            page,
+            "As it was read this log does not tell how long requests take. Who holds the server, and"
+        );
+        line!(
+            page,
+            "how many are in flight at once, can be told only with %D. If it is not there, log it:"
+        );
+    } else {
+        line!(
+            page,
+            "This log does not tell how long requests take. Who holds the server, and how many"
+        );
+        line!(
+            page,
+            "are in flight at once, can be told only with %D. Log it, for example so:"
         );
     }
+    line!(page, "  {LOG_FORMAT}");
+    line!(page, "  GlobalLog logs/timed.log timed");
+    line!(
+        page,
+        "(on Debian ${{APACHE_LOG_DIR}}/timed.log; before httpd 2.4.19 a CustomLog in each virtual host)"
+    );
+    line!(page, "and then say: limitipconn advise {OPTION} timed.log");
 }
 
 fn askers(page: &mut String, findings: &Findings) {
@@ -243,7 +291,7 @@ fn at_once(page: &mut String, rows: &[(&str, Percentiles, String)], busy: f64, i
     });
     table(
         page,
-        &["50 %", "90 %", "99 %", "most", "of whom", ""],
+        &["50 %", "90 %", "99 %", "most", "who", ""],
         rows.collect(),
         4,
     );
@@ -298,6 +346,9 @@ fn candidates(page: &mut String, findings: &Findings) {
 
 fn advice(page: &mut String, findings: &Findings) {
     let advice = &findings.advice;
+    if advice.warnings.is_empty() && advice.why.is_empty() {
+        return;
+    }
     line!(page);
     line!(page, "TO BEGIN WITH");
     for warning in &advice.warnings {
@@ -323,24 +374,4 @@ fn advice(page: &mut String, findings: &Findings) {
         page,
         "  have met (\"would be refused\"), then take that line away."
     );
-}
-
-/// Columns: so many numbers to the right, then texts to the left.
-fn table(page: &mut String, heads: &[&str], rows: Vec<Vec<String>>, numbers: usize) {
-    let width = |at: usize| {
-        let cells = rows.iter().map(|row| row[at].len());
-        cells.chain([heads[at].len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let head = heads.iter().map(|head| (*head).to_owned()).collect();
-    for row in std::iter::once(head).chain(rows) {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match at < numbers {
-                true => write!(line, "  {cell:>width$}"),
-                false => write!(line, "  {cell:<width$}"),
-            };
-        }
-        line!(page, "{}", line.trim_end());
-    }
 }

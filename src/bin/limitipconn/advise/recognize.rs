@@ -10,9 +10,14 @@ const LINES: usize = 200;
 pub struct Recognized {
     pub name: &'static str,
     pub format: Format,
-    /// Whether lines go on after it.
-    pub goes_on: bool,
+    /// Whether any line has it.
+    pub fits: bool,
+    /// What lines go on with after it, as far as that can be told.
+    pub goes_on: Option<&'static str>,
 }
+
+/// What mostly follows.
+const GUESSES: [&str; 2] = ["%D", "%D %{usec_frac}t"];
 
 /// The format that most lines have; combined where none has any.
 pub fn recognize(lines: &[u8]) -> Recognized {
@@ -46,10 +51,29 @@ pub fn recognize(lines: &[u8]) -> Recognized {
             break;
         }
     }
-    let (_, name, goes_on) = best;
+    let (fit, name, goes_on) = best;
     Recognized {
         name,
+        fits: fit > 0,
         format: Format::parse(name).expect("the named formats can be parsed"),
-        goes_on,
+        goes_on: goes_on.then(|| guess(name, &lines)),
     }
+}
+
+/// What follows the format in most lines.
+fn guess(name: &str, lines: &[&[u8]]) -> &'static str {
+    let fit = |guess: &&str| {
+        Format::parse(&format!("{name} {guess}")).map_or(0, |format| {
+            let mut reader = Reader::whole(format);
+            lines
+                .iter()
+                .filter(|line| reader.read(line).is_ok())
+                .count()
+        })
+    };
+    GUESSES
+        .into_iter()
+        .rev()
+        .max_by_key(fit)
+        .unwrap_or(GUESSES[0])
 }

@@ -1,4 +1,6 @@
-//! Numbers and times as people read them.
+//! Numbers, times and tables as people read them.
+
+use std::fmt::Write;
 
 /// `1,234,567`
 pub fn count(number: u64) -> String {
@@ -74,6 +76,27 @@ pub fn wrapped(sentence: &str, indent: usize) -> String {
         column += word.len();
     }
     lines
+}
+
+/// Columns: so many numbers to the right, then texts to the left.
+pub fn table(page: &mut String, heads: &[&str], rows: Vec<Vec<String>>, numbers: usize) {
+    let width = |at: usize| {
+        let cells = rows.iter().map(|row| row[at].len());
+        cells.chain([heads[at].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let head = heads.iter().map(|head| (*head).to_owned()).collect();
+    for row in std::iter::once(head).chain(rows) {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match at < numbers {
+                true => write!(line, "  {cell:>width$}"),
+                false => write!(line, "  {cell:<width$}"),
+            };
+        }
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
 }
 
 #[cfg(test)]
