@@ -294,8 +294,8 @@ fn names_of_any_length() {
     assert!(said.stdout.lines().all(|line| line.len() < 500), "{said:?}");
 }
 
-#[test]
-fn more_clients_than_memory_is_meant_for() {
+/// 150,000 clients that come once, fifty a second, and one that holds long all the while.
+fn a_crowd() -> String {
     let mut log = String::new();
     for nth in 0..150_000u32 {
         let [_, a, b, c] = nth.to_be_bytes();
@@ -311,18 +311,59 @@ fn more_clients_than_memory_is_meant_for() {
             log += &line("192.0.2.1", &time, "3000000");
         }
     }
+    log
+}
+
+/// The crowd with place for a thousand, and these options.
+#[track_caller]
+fn crowded(options: &[&str]) -> serde_json::Value {
     let arguments = ["--format", TIMED, "--max-clients", "1000", "--json"];
-    let said = advise_within(256 << 10, &arguments, log.as_bytes());
+    let said = advise_within(
+        256 << 10,
+        &[&arguments, options].concat(),
+        a_crowd().as_bytes(),
+    );
     is_whole(&said);
     assert_eq!(said.code, 0, "{said:?}");
     let json = said.json();
-    let [lines, bad, requests] = numbers(&json);
-    assert_eq!([lines, bad, requests], [151_500, 0, 151_500]);
-    let retired = json["input"]["retired_clients"].as_u64().unwrap();
-    let untracked = json["input"]["untracked_requests"].as_u64().unwrap();
-    assert!(retired + untracked > 100_000, "{json:#}");
+    assert_eq!(numbers(&json), [151_500, 0, 151_500]);
     // Who holds longest is not the one to be forgotten.
     assert_eq!(json["clients"][0]["client"], "192.0.2.1", "{json:#}");
     assert_eq!(json["clients"][0]["requests"], 1500, "{json:#}");
     assert_eq!(json["clients"][0]["held_seconds"], 4500.0, "{json:#}");
+    json
+}
+
+fn is_warned(json: &serde_json::Value) -> bool {
+    let warnings = json["advice"]["warnings"].as_array().unwrap();
+    warnings
+        .iter()
+        .any(|warning| warning.as_str().unwrap().contains("--max-clients"))
+}
+
+#[test]
+fn more_clients_than_memory_is_meant_for() {
+    // Rates that are over in seconds let clients rest.
+    let json = crowded(&["--hits", "10/2s"]);
+    assert!(
+        json["input"]["retired_clients"].as_u64() > Some(148_000),
+        "{json:#}"
+    );
+    assert_eq!(json["input"]["untracked_requests"], 0, "{json:#}");
+    assert!(!is_warned(&json), "{json:#}");
+}
+
+#[test]
+fn more_clients_within_a_window_than_memory_is_meant_for() {
+    // 15,000 come in the five minutes for which each must be known.
+    let json = crowded(&["--hits", "100/5min"]);
+    assert!(
+        json["input"]["untracked_requests"].as_u64() > Some(100_000),
+        "{json:#}"
+    );
+    assert!(
+        json["input"]["retired_clients"].as_u64() > Some(1000),
+        "{json:#}"
+    );
+    assert!(is_warned(&json), "{json:#}");
 }
