@@ -49,7 +49,8 @@ use study::{Bounds, Study};
 /// Read access logs: who holds the server, and whom which limit would have refused
 #[derive(Args)]
 #[command(after_help = "\
-Without %D or %T in the LogFormat only rates can be told, not who holds the server.
+Without %D in the LogFormat only rates can be told, not who holds the server; without
+%{usec_frac}t how many requests are in flight is an upper bound. Have both: %D %{usec_frac}t
 Exit codes: 0 done; 1 a log could not be read, or not one request is in them; 2 wrong usage.")]
 pub struct Arguments {
     /// Access logs, plain or gzip, rotated ones in any order; - or nothing is standard input
