@@ -68,6 +68,26 @@ fn signals_end_it_and_the_terminal_is_as_before() {
 
 /// Control-Z gives the terminal back for a while.
 #[test]
+fn it_does_not_outlive_its_terminal() {
+    let httpd = server();
+    let ended = top(&httpd).hang_up();
+    assert_eq!(ended, Ended::Signal(libc::SIGHUP));
+}
+
+#[test]
+fn a_line_as_wide_as_the_screen_keeps_its_last_letter() {
+    let httpd = server();
+    let terminal = top(&httpd);
+    terminal.forget();
+    terminal.resize(30, 10);
+    terminal.wait_for("mod_limitipconn ");
+    // Cleared first: behind the last column the cursor still stands on it.
+    terminal.wait_for("\x1b[1;1H\x1b[Kmod_limitipconn ");
+    terminal.press("q");
+    terminal.ends(Ended::Code(0));
+}
+
+#[test]
 fn it_stops_and_goes_on() {
     let httpd = server();
     let terminal = top(&httpd);

@@ -5,7 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::run::PROGRAM;
@@ -30,22 +32,16 @@ pub struct Terminal {
     line: OwnedFd,
     before: Vec<u64>,
     written: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+    /// Whether what comes is not wanted any more.
+    is_left: Arc<AtomicBool>,
     child: Mutex<Child>,
 }
 
 impl Terminal {
     /// Runs the command with these arguments on a terminal of this size.
     pub fn run(arguments: &[&str], columns: u16, rows: u16) -> Terminal {
-        let (mut master, mut line) = (-1, -1);
-        let size = size(columns, rows);
-        // SAFETY: the kernel writes two numbers and reads the size; null asks for no name and
-        // the usual settings. Both descriptors are then ours alone.
-        let (master, line) = unsafe {
-            let none = std::ptr::null_mut();
-            let made = libc::openpty(&mut master, &mut line, none, std::ptr::null(), &size);
-            assert_eq!(made, 0, "openpty: {}", io::Error::last_os_error());
-            (File::from_raw_fd(master), OwnedFd::from_raw_fd(line))
-        };
+        let (master, line) = pair(&size(columns, rows));
         let end = || line.try_clone().expect("a descriptor");
         let mut command = Command::new(PROGRAM);
         command
@@ -66,9 +62,14 @@ impl Terminal {
         let child = command.spawn().expect("run limitipconn");
         let written = Arc::<Mutex<Vec<u8>>>::default();
         let (mut reader, to) = (master.try_clone().expect("a descriptor"), written.clone());
-        std::thread::spawn(move || {
+        let is_left = Arc::<AtomicBool>::default();
+        let leaves = is_left.clone();
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                if leaves.load(Ordering::Relaxed) {
+                    return;
+                }
                 to.lock()
                     .expect("no panic")
                     .extend_from_slice(&bytes[..read]);
@@ -79,6 +80,8 @@ impl Terminal {
             line,
             before,
             written,
+            reader: Some(reader),
+            is_left,
             child: Mutex::new(child),
         }
     }
@@ -148,17 +151,37 @@ impl Terminal {
         });
     }
 
-    /// Waits for the end, which must be so; the terminal is as it was before.
+    /// Goes away, as a connection does that breaks; how the command ends then.
     #[track_caller]
-    pub fn ends(&self, so: Ended) {
+    pub fn hang_up(mut self) -> Ended {
+        self.is_left.store(true, Ordering::Relaxed);
+        // Wakes the reader, which has the terminal open too.
+        File::from(self.line.try_clone().expect("a descriptor"))
+            .write_all(b"x")
+            .expect("write");
+        self.reader.take().map(JoinHandle::join);
+        let null = || File::open("/dev/null").expect("/dev/null");
+        (self.master, self.line) = (null(), null().into());
+        self.ended()
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    fn ended(&self) -> Ended {
         let status: ExitStatus = wait_until(LONG, || {
             let ended = self.child.lock().expect("no panic").try_wait();
             ended.expect("wait for it").ok_or_else(|| self.text())
         });
-        let ended = match status.signal() {
+        match status.signal() {
             Some(signal) => Ended::Signal(signal),
             None => Ended::Code(status.code().unwrap_or(-1)),
-        };
+        }
+    }
+
+    /// Waits for the end, which must be so; the terminal is as it was before.
+    #[track_caller]
+    pub fn ends(&self, so: Ended) {
+        let ended = self.ended();
         assert_eq!(ended, so, "{:?}", self.text());
         assert!(!self.is_raw(), "the line is set otherwise than before");
         // The first screen, and its cursor.
@@ -173,6 +196,29 @@ impl Drop for Terminal {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+/// Both ends of a new terminal. Neither is inherited, by this command or what other tests start:
+/// whoever had the master would keep the terminal alive.
+fn pair(size: &libc::winsize) -> (File, OwnedFd) {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let checked = |result: libc::c_int| {
+        assert_ne!(result, -1, "{}", io::Error::last_os_error());
+        result
+    };
+    let mut name = [0; 64];
+    // SAFETY: the first and the last call give descriptors that are ours alone; the others take
+    // such a descriptor and write into memory that is as long as said.
+    unsafe {
+        let master = File::from_raw_fd(checked(libc::posix_openpt(flags)));
+        let number = master.as_raw_fd();
+        checked(libc::grantpt(number));
+        checked(libc::unlockpt(number));
+        assert_eq!(libc::ptsname_r(number, name.as_mut_ptr(), name.len()), 0);
+        checked(libc::ioctl(number, libc::TIOCSWINSZ, size));
+        let line = checked(libc::open(name.as_ptr(), flags));
+        (master, OwnedFd::from_raw_fd(line))
     }
 }
 

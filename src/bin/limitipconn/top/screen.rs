@@ -1,7 +1,9 @@
 //! The terminal while `top` runs: raw, on its other screen, without a cursor. However it ends,
 //! by a key, an error, a panic or a signal that can be caught, it is then as it was before.
 
-use std::io::{self, Stdout, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stdout, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use crossterm::terminal::{
     enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::{flag, low_level};
 
@@ -23,6 +26,7 @@ const SLICE: Duration = Duration::from_millis(100);
 /// The terminal, taken.
 pub struct Screen {
     out: Stdout,
+    keys: Keys,
     is_taken: bool,
     /// The signal that asks for the end; 0 for none.
     ended_by: Arc<AtomicUsize>,
@@ -46,6 +50,7 @@ impl Screen {
     pub fn open() -> io::Result<Screen> {
         let mut screen = Screen {
             out: io::stdout(),
+            keys: Keys::open()?,
             is_taken: false,
             ended_by: Arc::default(),
             pause: Arc::default(),
@@ -86,8 +91,9 @@ impl Screen {
             queue!(
                 self.out,
                 MoveTo(0, row),
-                Print(line),
-                Clear(ClearType::UntilNewLine)
+                // Before the line: behind one as wide as the screen it would take its last letter.
+                Clear(ClearType::UntilNewLine),
+                Print(line)
             )?;
         }
         self.out.flush()
@@ -98,19 +104,21 @@ impl Screen {
         loop {
             let signal = self.ended_by.load(Ordering::Relaxed);
             if signal != 0 {
-                self.give_back()?;
-                // Whoever waits for us shall see by what we ended.
-                low_level::emulate_default_handler(signal as i32)?;
-                return Ok(Next::Quit);
+                return self.end_by(signal as i32);
             }
             if self.pause.swap(false, Ordering::Relaxed) {
                 return self.stop();
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if !poll(left.min(SLICE))? {
+            // Asked first each time: crossterm reads from a terminal that has gone for ever.
+            if self.keys.is_gone(Duration::ZERO)? {
+                return self.end_by(SIGHUP);
+            }
+            if !poll(Duration::ZERO)? {
+                let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     return Ok(Next::Look);
                 }
+                self.keys.is_gone(left.min(SLICE))?;
                 continue;
             }
             match read()? {
@@ -126,6 +134,14 @@ impl Screen {
         }
     }
 
+    /// Ends by this signal: whoever waits for us shall see by what.
+    fn end_by(&mut self, signal: i32) -> io::Result<Next> {
+        // There may be no terminal any more.
+        let _ = self.give_back();
+        low_level::emulate_default_handler(signal)?;
+        Ok(Next::Quit)
+    }
+
     /// Lets the shell have the terminal until it wants us back.
     fn stop(&mut self) -> io::Result<Next> {
         self.give_back()?;
@@ -139,6 +155,38 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // There is nobody left to tell.
         let _ = self.give_back();
+    }
+}
+
+/// Where crossterm reads keys: standard input if it is a terminal, else that which we belong to.
+enum Keys {
+    Input(io::Stdin),
+    Ours(File),
+}
+
+impl Keys {
+    fn open() -> io::Result<Keys> {
+        let input = io::stdin();
+        Ok(match input.is_terminal() {
+            true => Keys::Input(input),
+            false => Keys::Ours(File::open("/dev/tty")?),
+        })
+    }
+
+    /// Waits for a key, a signal or the end of this time; whether there is no terminal any more.
+    fn is_gone(&self, patience: Duration) -> io::Result<bool> {
+        let keys: BorrowedFd<'_> = match self {
+            Keys::Input(input) => input.as_fd(),
+            Keys::Ours(file) => file.as_fd(),
+        };
+        let mut asked = [PollFd::from_borrowed_fd(keys, PollFlags::IN)];
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        match rustix::event::poll(&mut asked, Some(&patience)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        Ok(asked[0].revents().intersects(gone))
     }
 }
 
