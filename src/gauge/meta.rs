@@ -253,9 +253,12 @@ impl What {
             },
             _ => return None,
         };
-        Some(What::Rate(Rate {
+        let period = time(second);
+        // A rate that no directive can say: whoever reckons with it could divide by 0.
+        let is_one = number <= rate::MOST && (time(1)..=rate::LONGEST).contains(&period);
+        is_one.then_some(What::Rate(Rate {
             number,
-            period: time(second),
+            period,
             scope: scope()?,
             is_late: first & LATE != 0,
             kind,

@@ -19,10 +19,12 @@ pub fn top(scene: &Scene<'_>) -> Top {
         ..Top::default()
     };
     segment.ledger().iter().fold(empty, |top, rule| Top {
-        passed: top.passed + rule.count(Fate::Passed),
-        refused: top.refused + rule.count(Fate::Refused),
-        refused_dry_run: top.refused_dry_run + rule.count(Fate::RefusedDryRun),
-        delayed: top.delayed + rule.count(Fate::Delayed),
+        passed: top.passed.saturating_add(rule.count(Fate::Passed)),
+        refused: top.refused.saturating_add(rule.count(Fate::Refused)),
+        refused_dry_run: top
+            .refused_dry_run
+            .saturating_add(rule.count(Fate::RefusedDryRun)),
+        delayed: top.delayed.saturating_add(rule.count(Fate::Delayed)),
         ..top
     })
 }

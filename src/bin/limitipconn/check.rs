@@ -1,20 +1,20 @@
 //! `limitipconn check`: whether the running server's limits can do their work: who loads the
 //! module, which rules are active, whether clients are told apart, and whether lines arrive.
 
-mod clients;
+pub mod clients;
 mod loader;
 mod log;
-mod rules;
+pub mod rules;
 mod sinks;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::server::{Server, Which};
-use crate::text::{print, time};
+use crate::text::{json as json_of, print, time};
 use crate::{Answer, Outcome, clock};
 
 /// Asks the running server: does its error log arrive, who loads the module, which rules are
@@ -74,7 +74,8 @@ impl Finding {
         }
     }
 
-    fn line(&self) -> String {
+    /// As it is shown.
+    pub fn line(&self) -> String {
         format!("{:<5}  {}: {}", self.verdict.word(), self.about, self.text)
     }
 }
@@ -94,14 +95,14 @@ pub fn run(arguments: Arguments) -> Answer {
     found(rules::look(&mut server)?)?;
     found(clients::look(&server))?;
     if !arguments.json && io::stderr().is_terminal() {
-        eprintln!(
-            "now the error log: the parent of httpd looks about every ten seconds, please wait"
-        );
+        let wait =
+            "now the error log: the parent of httpd looks about every ten seconds, please wait";
+        let _ = writeln!(io::stderr(), "{wait}");
     }
     found(log::look(&server)?)?;
     if arguments.json {
         let answer = json!({ "pid": server.process.0, "findings": findings });
-        print(&answer.to_string())?;
+        print(&json_of(&answer.to_string()))?;
     }
     let is_wrong = findings
         .iter()

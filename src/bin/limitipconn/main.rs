@@ -14,7 +14,7 @@ mod show;
 mod text;
 mod top;
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind as Cause, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -90,17 +90,18 @@ fn main() -> ExitCode {
 
 /// Help and version, which clap has made, or the sentence that says what it did not understand.
 fn not_run(error: clap::Error) -> Answer {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let failed = error.use_stderr() || error.print().is_err_and(|why| !is_gone(&why));
-        if failed {
-            // If stderr is full there is nobody to tell.
-            let _ = write!(io::stderr(), "{}", error.render());
-        }
-        return Ok(if failed {
-            Outcome::Misused
-        } else {
-            Outcome::Done
-        });
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Where even that cannot be written, the exit code says it.
+        let _ = write!(io::stderr(), "{}", error.render());
+        return Ok(Outcome::Misused);
+    }
+    if !error.use_stderr() {
+        return match error.print().and_then(|()| io::stdout().flush()) {
+            Err(error) if error.kind() != Cause::BrokenPipe => {
+                Err(format!("cannot write the answer: {error}"))
+            }
+            _ => Ok(Outcome::Done),
+        };
     }
     // "error: what is wrong", then tips, the usage and a pointer to --help.
     let text = error.to_string();
@@ -123,13 +124,8 @@ pub fn misused(sentence: &str) -> Outcome {
 
 /// Tells the user, in one sentence, what went wrong.
 pub fn complain(sentence: &str) {
-    // eprintln! panics where stderr is full or closed.
+    // Where even that cannot be written, the exit code says it.
     let _ = writeln!(io::stderr(), "limitipconn: {sentence}");
-}
-
-/// Who reads no further has had enough: no error.
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// Debug builds only: as the module does, so that a kill -9 meets a write in the middle.

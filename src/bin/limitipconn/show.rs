@@ -11,7 +11,7 @@ use mod_limitipconn::report::snapshot::{RuleRow, Snapshot};
 use serde_json::json;
 
 use crate::server::Which;
-use crate::text::{many, period, print, shown, table, time};
+use crate::text::{json as json_of, many, period, print, shown, table, time};
 use crate::{Answer, Outcome};
 
 /// Shows the rules and their numbers, or what is known of one key
@@ -35,7 +35,7 @@ pub fn run(arguments: Arguments) -> Answer {
     let Some(key) = arguments.key else {
         let snapshot = server.look(gauge::snapshot)?;
         print(&match arguments.json {
-            true => document(&snapshot),
+            true => json_of(&document(&snapshot)),
             false => overview(&snapshot, server.process.0).join("\n"),
         })?;
         return Ok(Outcome::Done);
@@ -43,7 +43,7 @@ pub fn run(arguments: Arguments) -> Answer {
     let rows = server.by_hand(key.as_bytes()).rows();
     // The key itself is not repeated: it may be a secret one.
     if arguments.json {
-        print(&json!({ "rows": rows }).to_string())?;
+        print(&json_of(&json!({ "rows": rows }).to_string()))?;
     } else if rows.is_empty() {
         crate::complain("nothing is known of this key: nothing in flight, no rate charged");
     } else {
@@ -111,7 +111,7 @@ pub fn number(rule: &RuleRow) -> String {
 }
 
 /// Rules, table and counters.
-fn overview(snapshot: &Snapshot, pid: u32) -> Vec<String> {
+pub fn overview(snapshot: &Snapshot, pid: u32) -> Vec<String> {
     let mut rules: Vec<&RuleRow> = snapshot.rules.iter().collect();
     rules.sort_by(|one, other| (&one.rule, &one.vhost).cmp(&(&other.rule, &other.vhost)));
     let cells: Vec<Vec<String>> = rules
@@ -132,7 +132,7 @@ fn overview(snapshot: &Snapshot, pid: u32) -> Vec<String> {
                 rule.passed,
                 rule.refused,
                 rule.refused_dry_run,
-                rule.delayed + rule.delayed_dry_run,
+                rule.delayed.saturating_add(rule.delayed_dry_run),
             ];
             cells.extend(numbers.map(|number| number.to_string()));
             cells
@@ -162,7 +162,9 @@ fn overview(snapshot: &Snapshot, pid: u32) -> Vec<String> {
         "places: {} of {} held, given back for dead children: {}",
         leases.held,
         leases.capacity,
-        snapshot.reaped.pending + snapshot.reaped.held + snapshot.reaped.releasing
+        [snapshot.reaped.held, snapshot.reaped.releasing]
+            .into_iter()
+            .fold(snapshot.reaped.pending, u64::saturating_add)
     ));
     lines.push(format!(
         "since start: {} exempt, {} not counted for want of room, {} cut as too slow, {} cut as too long, \

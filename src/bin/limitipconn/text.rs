@@ -9,10 +9,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
-        // What Debug would escape, but for the characters that only mean something in a
-        // literal; and what is drawn into the character before it.
-        let is_plain = matches!(char, '\'' | '"' | '\\') || char.escape_debug().len() == 1;
-        if is_plain && char.width().is_some_and(|width| width > 0) {
+        if is_plain(char) {
             shown.push(char);
         } else {
             let mut buffer = [0; 4];
@@ -21,6 +18,30 @@ pub fn shown(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Whether a character has a shape of its own and does nothing else.
+fn is_plain(char: char) -> bool {
+    // What Debug would escape, but for the characters that only mean something in a literal; and
+    // what is drawn into the character before it.
+    let is_plain = matches!(char, '\'' | '"' | '\\') || char.escape_debug().len() == 1;
+    is_plain && char.width().is_some_and(|width| width > 0)
+}
+
+/// A document in JSON with all such characters as `\uXXXX`, which means the same.
+pub fn json(document: &str) -> String {
+    let mut json = String::with_capacity(document.len());
+    for char in document.chars() {
+        if char == '\n' || is_plain(char) {
+            json.push(char);
+        } else {
+            let units = char.encode_utf16(&mut [0; 2]).to_vec();
+            units
+                .iter()
+                .for_each(|unit| json.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    json
 }
 
 /// The same of bytes: those that are no text as `%XX` too.
@@ -188,6 +209,19 @@ mod tests {
                 .chars()
                 .all(|char| char.width().is_some_and(|width| width > 0))
         }));
+    }
+
+    #[test]
+    fn json_moves_no_cursor_either_and_says_the_same() {
+        let text = "a\u{9b}31m\u{7f}\u{202e}\u{e0001}b\"\\\u{1b}";
+        let document = serde_json::json!({ text: [text, "音楽"] }).to_string();
+        let shown = json(&document);
+        assert!(
+            shown.chars().all(is_plain) && shown.contains("音楽"),
+            "{shown}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read[text][0], text);
     }
 
     #[test]

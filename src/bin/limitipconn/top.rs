@@ -3,7 +3,7 @@
 //! It asks nothing of httpd, so it answers also when no worker is free.
 
 mod screen;
-mod view;
+pub mod view;
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use mod_limitipconn::report::top::Top;
 use serde::Serialize;
 
 use crate::server::{Server, Which};
-use crate::text::{cut, many, print};
+use crate::text::{cut, json, many, print};
 use crate::{Answer, Outcome, misused};
 use screen::{Next, Screen};
 use view::{Before, lines};
@@ -69,7 +69,7 @@ pub fn run(arguments: Arguments) -> Answer {
     let top = server.look(gauge::top)?;
     let pid = server.process.0;
     print(&match arguments.json {
-        true => serde_json::to_string(&Answered { pid, top }).unwrap_or_default(),
+        true => json(&serde_json::to_string(&Answered { pid, top }).unwrap_or_default()),
         false => lines(&top, pid, None).join("\n"),
     })?;
     Ok(Outcome::Done)

@@ -68,3 +68,32 @@ fn a_record_keeps_what_the_rule_says() {
     keeps(What::Guard(Guard::Alarm(90)));
     assert_eq!(Meta::unpack([0; META]), None);
 }
+
+#[test]
+fn what_no_directive_can_say_is_no_rate() {
+    let rate = |number, period| {
+        let kind = Kind::Window { freeze: None };
+        let (scope, is_late) = (Scope::Server, false);
+        Meta {
+            what: What::Rate(Rate {
+                number,
+                period,
+                scope,
+                is_late,
+                kind,
+            }),
+            family: 0,
+            dry_run: false,
+        }
+    };
+    for (number, period, expected) in [
+        (0, Duration::from_secs(1), true),
+        (rate::MOST, rate::LONGEST, true),
+        (rate::MOST + 1, rate::LONGEST, false),
+        (1, Duration::ZERO, false),
+        (1, rate::LONGEST + Duration::from_millis(1), false),
+    ] {
+        let read = Meta::unpack(rate(number, period).pack());
+        assert_eq!(read.is_some(), expected, "{number} in {period:?}");
+    }
+}

@@ -36,7 +36,8 @@ fn rules(snapshot: &Snapshot, enforces: bool) -> Finding {
     names.sort();
     let list = names.join(", ");
     let active = snapshot.rules.iter().filter(|rule| rule.limit > 0).count();
-    let refusals: u64 = snapshot.rules.iter().map(|rule| rule.refused).sum();
+    let refused = snapshot.rules.iter().map(|rule| rule.refused);
+    let refusals = refused.fold(0, u64::saturating_add);
     match (active, enforces) {
         (0, _) => finding(
             Verdict::Wrong,
@@ -56,7 +57,7 @@ fn rules(snapshot: &Snapshot, enforces: bool) -> Finding {
 /// What the module itself found wrong, and a table that is nearly full.
 fn faults(snapshot: &Snapshot) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if snapshot.audit_mismatches + snapshot.faults > 0 {
+    if snapshot.audit_mismatches.max(snapshot.faults) > 0 {
         findings.push(Finding::new(
             "counts",
             Verdict::Wrong,

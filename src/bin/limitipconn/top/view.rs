@@ -91,7 +91,9 @@ fn decisions(top: &Top, before: Option<Before<'_>>) -> String {
         each("refused", |top| top.refused),
         each("dry run", |top| top.refused_dry_run),
         each("delayed", |top| top.delayed),
-        each("cut", |top| top.cut_too_slow + top.cut_too_long),
+        each("cut", |top| {
+            top.cut_too_slow.saturating_add(top.cut_too_long)
+        }),
     ];
     format!("rules: {}", numbers.join(", "))
 }
