@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use run::{PROGRAM, Said, ask, limitipconn, path, pid_file};
-use support::{Httpd, Mpm};
+use support::{Httpd, Mpm, wait_until};
 
 const HOGE: &str = "<Location /hoge>\n MaxConnPerIP 10 scope=location\n</Location>";
 
@@ -136,6 +136,36 @@ fn who_is_not_root_is_told_so() {
     }
 }
 
+/// The locks lie in memory that workers write to, and what one writes there is not to be followed
+/// by root.
+#[test]
+fn root_is_nobody_before_it_takes_a_lock() {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let httpd = Httpd::on(Mpm::Prefork).conf("MaxHitsPerIP 1000/h").start();
+    let mut child = Command::new(PROGRAM)
+        .args(["freeze", "127.0.0.2", "1h", "--pid-file", &pid_file(&httpd)])
+        .env("LIMITIPCONN_SLOW_STEPS", "1000000")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("run limitipconn");
+    wait_until(support::DEADLINE, || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.expect("a child that nobody waited for");
+        let users = [
+            "Uid:\t65534\t65534\t65534\t65534\n",
+            "Gid:\t65534\t65534\t65534\t65534\n",
+        ];
+        let is_nobody = users.iter().all(|line| status.contains(line))
+            && status.contains("CapEff:\t0000000000000000");
+        if is_nobody { Ok(()) } else { Err(status) }
+    });
+    assert!(child.wait().expect("wait for it").success());
+    assert_eq!(httpd.client("127.0.0.2").status("/hoge/"), 429);
+}
+
 /// A copy of the server's memory in which one word of its beginning is another.
 fn memory_of_another(httpd: &Httpd, word: u64) -> OwnedFd {
     let parent = httpd.parent().0;
@@ -189,6 +219,36 @@ fn another_version_is_told_of() {
     }
 }
 
+/// Whoever made the memory can have written anything there, whatever process has it open.
+#[test]
+fn memory_of_another_user_is_not_read() {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let httpd = Httpd::on(Mpm::Prefork).conf(HOGE).start();
+    let memory = memory_of_another(&httpd, 1);
+    std::os::unix::fs::fchown(&memory, Some(65534), None).expect("root gives files away");
+    // This program has threads, in which other tests have such memory that is theirs: a program of
+    // its own has this one only.
+    let holder = Command::new("sleep").arg("60").stdin(memory).spawn();
+    let mut holder = holder.expect("run sleep");
+    let sentence = limitipconn(&[
+        "freeze",
+        "127.0.0.1",
+        "1h",
+        "--pid",
+        &holder.id().to_string(),
+    ])
+    .failed(1);
+    holder.kill().expect("end it");
+    holder.wait().expect("wait for it");
+    assert!(
+        sentence.ends_with("made by a user who is neither root nor you"),
+        "{sentence}"
+    );
+}
+
 /// A reader that goes away is no failure.
 #[test]
 fn nobody_reads_the_answer() {
@@ -203,4 +263,39 @@ fn nobody_reads_the_answer() {
         .output();
     let said = Said::of(output.expect("run limitipconn"), start.elapsed());
     assert!(said.code == 0 && said.err.is_empty(), "{said:?}");
+}
+
+/// A disk that is full: the exit code tells, whatever else could not be said.
+#[test]
+fn nothing_can_be_written() {
+    let full = || {
+        fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full")
+    };
+    for (arguments, expected) in [
+        (&["show", "--pid", "4194304"][..], 1),
+        (&["tpo"], 2),
+        (&[], 2),
+        (&["--help"], 1),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        let ended = command
+            .args(arguments)
+            .stdout(full())
+            .stderr(full())
+            .status();
+        assert_eq!(
+            ended.expect("run limitipconn").code(),
+            Some(expected),
+            "{arguments:?}"
+        );
+    }
+    let help = Command::new(PROGRAM).arg("--help").stdout(full()).output();
+    let sentence = Said::of(help.expect("run limitipconn"), Duration::ZERO).failed(1);
+    assert!(
+        sentence.starts_with("cannot write the answer"),
+        "{sentence}"
+    );
 }

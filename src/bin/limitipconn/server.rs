@@ -1,7 +1,10 @@
 //! A running httpd with the module, seen from outside: which process it is, its shared
 //! memory, its scoreboard.
 
+#[cfg(test)]
+mod hostile;
 mod process;
+mod rights;
 
 use std::fs::{self, File};
 use std::io;
@@ -32,6 +35,9 @@ const PID_FILES: [&str; 8] = [
 /// What the kernel calls the shared memory.
 const MEMFD: &str = "/memfd:limitipconn (deleted)";
 
+/// More bytes than a slot of the scoreboard has.
+const WIDEST: usize = 1 << 16;
+
 /// Which httpd is meant
 #[derive(Args)]
 pub struct Which {
@@ -49,6 +55,8 @@ pub struct Which {
 pub struct Server {
     /// Its parent.
     pub process: Process,
+    /// When that was started: its number may become another's.
+    since: Option<u64>,
     /// The shared memory.
     pub segment: Segment,
     /// What the parent said when it was read.
@@ -159,6 +167,7 @@ impl Server {
         if !process.is_there() {
             return Err(format!("no process has the number {number}"));
         }
+        let since = process.since();
         let name = process.name();
         let denied = || {
             format!("not allowed to look into process {number} ({name}); run limitipconn as root")
@@ -187,11 +196,16 @@ impl Server {
             match open(process, number) {
                 // One of another version is newer: ours counts if it is still kept.
                 Ok((segment, about)) if why.is_none() || is_kept(&segment) => {
-                    return Ok(Server {
+                    let server = Server {
                         process,
+                        since,
                         segment,
                         about,
-                    });
+                    };
+                    return match server.is_alive() {
+                        true => Ok(server),
+                        false => Err(server.has_ended()),
+                    };
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -200,12 +214,17 @@ impl Server {
                 Err(error) => why = why.or(Some(error)),
             }
         }
-        let why = why.map_or_else(String::new, |error| error.to_string());
-        Err(format!(
-            "process {number} ({name}): {why}; this is limitipconn {}: use the one that came with the module \
-             which is loaded, and restart httpd after an update",
-            env!("CARGO_PKG_VERSION")
-        ))
+        let why = why.unwrap_or_else(|| io::Error::other("its shared memory is not kept any more"));
+        // What was read is not what this program reads; anything else no other program mends.
+        let advice = match why.kind() {
+            io::ErrorKind::InvalidData => format!(
+                "; this is limitipconn {}: use the one that came with the module which is loaded, and restart httpd \
+                 after an update",
+                env!("CARGO_PKG_VERSION")
+            ),
+            _ => String::new(),
+        };
+        Err(format!("process {number} ({name}): {why}{advice}"))
     }
 
     /// Whether the process is the one that wrote what it is.
@@ -213,21 +232,33 @@ impl Server {
         self.process.own_number() == Some(self.about.pid)
     }
 
-    /// A key that somebody names.
+    /// Whether it is still the process that was found.
+    pub fn is_alive(&self) -> bool {
+        self.process.is_there() && self.process.since() == self.since
+    }
+
+    /// The sentence for when it is not.
+    pub fn has_ended(&self) -> String {
+        format!("httpd (process {}) has ended", self.process.0)
+    }
+
+    /// A key that somebody names. From then on only what is mapped is used, so what root may do is
+    /// given up.
     pub fn by_hand<'a>(&'a self, key: &'a [u8]) -> ByHand<'a> {
+        rights::give_up();
         ByHand::new(&self.segment, &self.about, key, clock::nanos())
     }
 
     /// Looks through one of the instruments.
     pub fn look<T>(&mut self, through: impl FnOnce(&Scene<'_>) -> T) -> Result<T, String> {
-        if !self.process.is_there() {
-            return Err(format!("httpd (process {}) has ended", self.process.0));
-        }
         if let Some(about) = self.segment.about() {
             self.about = about;
         }
-        let statuses = self.statuses()?;
-        let workers: Vec<Worker> = statuses.into_iter().map(Worker::from_status).collect();
+        let statuses = self.statuses();
+        if !self.is_alive() {
+            return Err(self.has_ended());
+        }
+        let workers: Vec<Worker> = statuses?.into_iter().map(Worker::from_status).collect();
         Ok(through(&Scene {
             segment: &self.segment,
             workers: &workers,
@@ -245,8 +276,15 @@ impl Server {
     /// The status bytes of the scoreboard, out of the parent's memory.
     fn statuses(&self) -> Result<Vec<u8>, String> {
         let (board, slots) = (self.about.board, self.segment.size().slots as usize);
-        let stride = usize::try_from(board.stride).unwrap_or(0).max(1);
-        let status = usize::try_from(board.status).unwrap_or(0);
+        let stride = usize::try_from(board.stride).unwrap_or(0);
+        let status = usize::try_from(board.status).unwrap_or(usize::MAX);
+        // A worker that has been taken over may write anything there.
+        if !(1..=WIDEST).contains(&stride) || status >= stride {
+            return Err(format!(
+                "what the shared memory of process {} says about the scoreboard makes no sense; restart httpd",
+                self.process.0
+            ));
+        }
         let length = slots
             .checked_sub(1)
             .map_or(0, |last| last * stride + status + 1);
@@ -270,16 +308,14 @@ impl Server {
 
 /// Maps the memory that this descriptor leads to.
 fn open(process: Process, number: u32) -> io::Result<(Segment, About)> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(process.descriptor(number))?;
-    // Of what is open here: the descriptor may lead elsewhere by now.
-    if !is_ours(&file.metadata()?) {
+    let held = process.hold(number)?;
+    let metadata = held.metadata()?;
+    if !metadata.is_file() || !is_ours(&metadata) {
         return Err(io::Error::other(
             "its shared memory was made by a user who is neither root nor you",
         ));
     }
+    let file = held.open(File::options().read(true).write(true))?;
     let segment = Segment::open(&file)?;
     // A start or a reload is a matter of moments.
     let start = Instant::now();

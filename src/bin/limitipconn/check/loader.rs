@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,9 +112,13 @@ fn included(process: Process) -> Option<Vec<String>> {
         .spawn()
         .ok()?;
     let mut out = child.stdout.take()?;
-    let reader = thread::spawn(move || {
+    let (to, said) = mpsc::channel();
+    thread::spawn(move || {
         let mut text = Vec::new();
-        out.read_to_end(&mut text).ok().map(|_| text)
+        if out.read_to_end(&mut text).is_ok() {
+            // Where nobody waits any more it is not needed.
+            let _ = to.send(text);
+        }
     });
     let start = Instant::now();
     while child.try_wait().is_ok_and(|ended| ended.is_none()) {
@@ -124,7 +129,10 @@ fn included(process: Process) -> Option<Vec<String>> {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    let text = reader.join().ok()??;
+    // A program that httpd has started may hold its output open.
+    let text = said
+        .recv_timeout(PATIENCE.saturating_sub(start.elapsed()))
+        .ok()?;
     Some(files_of(&String::from_utf8_lossy(&text)))
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use memchr::memmem;
 
@@ -153,16 +153,10 @@ impl Watched {
 
 /// Opens what a descriptor leads to anew, if it is a file.
 fn open(process: Process, number: u32) -> Option<(File, Metadata)> {
-    let place = process.descriptor(number);
+    let held = process.hold(number).ok()?;
     // A FIFO or a device must not be opened: that alone could be noticed.
-    std::fs::metadata(&place).ok().filter(Metadata::is_file)?;
-    // Should it lead to a FIFO by now, this does not wait.
-    let mut options = File::options();
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(&place)
-        .ok()?;
+    held.metadata().ok().filter(Metadata::is_file)?;
+    let file = held.open(File::options().read(true)).ok()?;
     let metadata = file.metadata().ok()?;
     Some((file, metadata))
 }

@@ -1,10 +1,11 @@
 //! Processes as /proc tells them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// A process, by its number.
@@ -27,6 +28,16 @@ impl Process {
     /// Whether there is such a process.
     pub fn is_there(self) -> bool {
         self.place("").is_dir()
+    }
+
+    /// When it was started, in ticks since the machine was: another process that has its number
+    /// later began later.
+    pub fn since(self) -> Option<u64> {
+        let status = fs::read(self.place("stat")).ok()?;
+        let status = String::from_utf8_lossy(&status).into_owned();
+        // The 22nd field, counted from what follows the name, which may hold anything.
+        let (_, fields) = status.rsplit_once(") ")?;
+        fields.split(' ').nth(19)?.parse().ok()
     }
 
     /// What it is called.
@@ -79,6 +90,13 @@ impl Process {
                 Some((number, target.display().to_string()))
             })
             .collect())
+    }
+
+    /// What one of its descriptors leads to, taken hold of.
+    pub fn hold(self, number: u32) -> io::Result<Held> {
+        let mut options = File::options();
+        let held = options.read(true).custom_flags(libc::O_PATH);
+        held.open(self.descriptor(number)).map(Held)
     }
 
     /// Where one of its descriptors can be opened anew.
@@ -170,6 +188,22 @@ impl Process {
     /// Copies from its memory.
     pub fn read_memory(self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         File::open(self.place("mem"))?.read_exact_at(bytes, address)
+    }
+}
+
+/// What a descriptor of a process led to: not opened yet, which alone can do something to a
+/// device, and the same whatever the process does to its descriptor meanwhile.
+pub struct Held(File);
+
+impl Held {
+    /// Whose it is, and what.
+    pub fn metadata(&self) -> io::Result<fs::Metadata> {
+        self.0.metadata()
+    }
+
+    /// Opens it.
+    pub fn open(&self, options: &OpenOptions) -> io::Result<File> {
+        options.open(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 }
 
