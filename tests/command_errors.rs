@@ -144,7 +144,10 @@ fn root_is_nobody_before_it_takes_a_lock() {
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
-    let httpd = Httpd::on(Mpm::Prefork).conf("MaxHitsPerIP 1000/h").start();
+    let httpd = Httpd::on(Mpm::Prefork)
+        .conf("MaxHitsPerIP 1000/h")
+        .expect_log("frozen for")
+        .start();
     let mut child = Command::new(PROGRAM)
         .args(["freeze", "127.0.0.2", "1h", "--pid-file", &pid_file(&httpd)])
         .env("LIMITIPCONN_SLOW_STEPS", "1000000")
