@@ -32,7 +32,7 @@ impl Gauge {
 
     /// Places that are taken, but for those of the gauge's own request.
     pub fn held(&self) -> u64 {
-        number(&self["leases"]["held"]) - self.sum(|key| key == READER)
+        number(&self["leases"]["held"]).saturating_sub(self.sum(|key| key == READER))
     }
 
     fn sum(&self, wanted: impl Fn(&str) -> bool) -> u64 {
@@ -72,6 +72,12 @@ impl Gauge {
             .rows("frozen")
             .filter(|row| row["rule"] == rule && row["key"] == key);
         rows.next().map(|row| number(&row["seconds_left"]))
+    }
+
+    /// Whether nothing is counted and no place is held. Counts and places are read one after the
+    /// other, so a request that ends meanwhile may be in one of them.
+    pub fn is_empty(&self) -> bool {
+        self.total() == 0 && self.held() == 0
     }
 
     /// Workers that are busy, the one that answers the gauge included.
@@ -154,6 +160,6 @@ impl Httpd {
     /// Waits until no request but the gauge's own is in flight and no other worker is busy.
     #[track_caller]
     pub fn wait_for_quiet(&self) -> Gauge {
-        self.wait_for(|gauge| gauge.total() == 0 && gauge.busy() <= 1)
+        self.wait_for(|gauge| gauge.is_empty() && gauge.busy() <= 1)
     }
 }

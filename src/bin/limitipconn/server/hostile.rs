@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use mod_limitipconn::gauge::{ByHand, Scene, Worker, snapshot, top};
+use mod_limitipconn::gauge::{ByHand, Everybody, Scene, Worker, snapshot, top};
 use mod_limitipconn::report::json::json;
 use mod_limitipconn::store::{Segment, Size};
 
@@ -95,6 +95,7 @@ fn hostile_memory_is_nonsense_and_no_panic() {
             generation: 1,
             prefix: server.about.prefix,
             has_rules: true,
+            audience: &Everybody,
             httpd: &server.about.httpd,
             nanos: clock::nanos(),
             micros: clock::micros(),
