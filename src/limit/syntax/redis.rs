@@ -84,10 +84,13 @@ pub fn redis(arguments: &str) -> Result<Redis, Fault> {
 /// The arguments as they may be shown: with `***` for what may be a password.
 pub fn without_password(arguments: &str) -> String {
     let Some((scheme, rest)) = arguments.split_once("://") else {
-        return arguments.to_owned();
+        return match arguments.rsplit_once('@') {
+            Some((_, rest)) => format!("***@{rest}"),
+            None => arguments.to_owned(),
+        };
     };
     match rest.rsplit_once('@') {
-        Some((_, rest)) => format!("{scheme}://***@{rest}"),
+        Some((_, rest)) => without_query(&format!("{scheme}://***@{rest}")),
         // Whoever forgets the @ has written a password where a port belongs.
         None => {
             let end = rest.find(['/', ' ', '"', '\'']).unwrap_or(rest.len());
@@ -97,8 +100,32 @@ pub fn without_password(arguments: &str) -> String {
                 None => true,
             };
             let shown = if is_plain { authority } else { "***" };
-            format!("{scheme}://{shown}{rest}")
+            without_query(&format!("{scheme}://{shown}{rest}"))
         }
+    }
+}
+
+/// Other programs take a password there.
+fn without_query(arguments: &str) -> String {
+    let Some((before, rest)) = arguments.split_once('?') else {
+        return arguments.to_owned();
+    };
+    let end = rest.find([' ', '"', '\'']).unwrap_or(rest.len());
+    let (query, after) = rest.split_at(end);
+    let is_database = query.strip_prefix("db=").and_then(digits::<u32>).is_some();
+    let shown = if is_database { query } else { "***" };
+    format!("{before}?{shown}{after}")
+}
+
+/// A word that is no option, with `***` where it was to be one for the password.
+fn unknown_option(word: &str) -> String {
+    let name = word.split('=').next().unwrap_or("").to_ascii_lowercase();
+    match ["pass", "pw", "auth", "secret"]
+        .iter()
+        .any(|part| name.contains(part))
+    {
+        true => format!("{name}=***"),
+        false => without_password(word),
     }
 }
 
@@ -236,7 +263,7 @@ struct Options {
 
 impl Options {
     fn take(&mut self, word: &str) -> Result<(), Fault> {
-        let unknown = || Fault::Word(without_password(word), HELP);
+        let unknown = || Fault::Word(unknown_option(word), HELP);
         let (name, value) = word.split_once('=').ok_or_else(unknown)?;
         let is = |label: &str| name.eq_ignore_ascii_case(label);
         let time = |label, range: RangeInclusive<Duration>, works| {

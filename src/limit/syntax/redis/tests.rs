@@ -133,11 +133,11 @@ fn bad_arguments_name_the_value_and_what_works() {
         ("redis://r/x", "\"redis://r/x\"", "database"),
         (
             "redis://r/0?x=1",
-            "\"redis://r/0?x=1\"",
+            "\"redis://r/0?***\"",
             "after the database",
         ),
         ("unix://run/r", "\"unix://run/r\"", "slash"),
-        ("unix:///r?x=1", "\"unix:///r?x=1\"", "?db="),
+        ("unix:///r?x=1", "\"unix:///r?***\"", "?db="),
         ("redis://r timeout=0", "timeout=\"0\"", "timeout=20ms"),
         ("redis://r timeout=6s", "timeout=\"6s\"", "1ms to 5s"),
         ("redis://r connect=x", "connect=\"x\"", "connect=50ms"),
@@ -187,8 +187,26 @@ fn what_is_shown_has_no_password() {
         ("redis://[::1]", "redis://[::1]"),
         ("unix:///r", "unix:///r"),
         ("nonsense", "nonsense"),
+        ("redis:/:pw@r", "***@r"),
+        ("unix:///r?db=3 lease=5s", "unix:///r?db=3 lease=5s"),
+        ("unix:///r?pass=pw lease=5s", "unix:///r?*** lease=5s"),
+        ("redis://r/1?password=pw", "redis://r/1?***"),
     ] {
         assert_eq!(without_password(arguments), shown, "{arguments}");
+    }
+}
+
+#[test]
+fn faults_do_not_quote_what_may_be_a_password() {
+    for arguments in [
+        "redis://r password=pw",
+        "redis://r PASS=pw",
+        "redis:/:pw@r",
+        "redis://r/1?password=pw",
+        "unix:///r?pass=pw",
+    ] {
+        let message = redis(arguments).unwrap_err().to_string();
+        assert!(!message.contains("pw"), "{arguments}: {message}");
     }
 }
 
