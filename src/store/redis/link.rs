@@ -78,6 +78,18 @@ impl Target {
         }
     }
 
+    /// From now on the one that was reached is tried first.
+    fn prefer(&mut self, at: usize) {
+        if let Target::Tcp {
+            tls: false,
+            addresses,
+            ..
+        } = self
+        {
+            addresses.rotate_left(at);
+        }
+    }
+
     /// Where to try in turn. TLS needs the name itself, which the library then looks up.
     fn addresses(&self) -> Vec<ConnectionAddr> {
         match self {
@@ -109,10 +121,17 @@ impl Dial for Dialer {
         }
         let till = Instant::now() + self.patience.connect;
         let addresses = self.target.addresses();
+        let number = addresses.len() as u32;
         let mut met = errors::fault(Failure::Unresolved, "");
-        for address in addresses {
-            match self.connect(address, till) {
-                Ok(link) => return Ok(Box::new(link)),
+        for (at, address) in (0..number).zip(addresses) {
+            // One that swallows all it is sent leaves the others their share of the time.
+            let now = Instant::now();
+            let share = till.saturating_duration_since(now) / (number - at);
+            match self.connect(address, now + share) {
+                Ok(link) => {
+                    self.target.prefer(at as usize);
+                    return Ok(Box::new(link));
+                }
                 Err(fault) => met = fault,
             }
         }

@@ -2,8 +2,10 @@
 //! within the time that was set.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
 
 use super::server::Redis;
 use crate::limit::fleet::{Failure, Password, Patience};
@@ -93,6 +95,34 @@ fn several_addresses_are_tried_in_turn() {
     };
     addresses.insert(0, closed);
     assert_eq!(take(&mut dialer), Ok(ONE));
+}
+
+/// Somebody's firewall drops what is sent there.
+#[test]
+fn address_that_swallows_everything_leaves_time_for_the_next() {
+    let redis = Redis::start();
+    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    silent.bind(&any.into()).unwrap();
+    silent.listen(0).unwrap();
+    let silent = silent.local_addr().unwrap().as_socket().unwrap();
+    // From when its queue is full the system drops connections.
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&silent, SHORT) {
+        waiting.push(stream);
+    }
+    let mut dialer = to_port(redis.port());
+    dialer.patience.connect = Duration::from_secs(4);
+    let Target::Tcp { addresses, .. } = &mut dialer.target else {
+        panic!();
+    };
+    addresses.insert(0, silent);
+    assert_eq!(take(&mut dialer), Ok(ONE));
+    // And the one that was reached comes first the next time.
+    let Target::Tcp { addresses, .. } = &dialer.target else {
+        panic!();
+    };
+    assert_eq!(addresses[1], silent);
 }
 
 #[test]
