@@ -118,6 +118,27 @@ fn a_count_is_gone_when_its_last_place_is_given_back_or_its_lease_is_over() {
     assert_eq!(scripts.redis.keys(), Vec::<String>::new());
 }
 
+/// Else places of servers that died would stay taken for as long as the clock went back.
+#[test]
+fn places_of_a_clock_that_was_set_back_are_dropped_when_they_are_in_the_way() {
+    let mut scripts = Scripts::new();
+    let hour = 3600 * 1_000_000_000;
+    let mut take = |member, clock| {
+        let limit = Some(1);
+        let key = KEY;
+        scripts.run(&Command::Take { key, member, limit }, Some(clock))
+    };
+    let [held, full] = [true, false].map(|taken| Reply::Place { taken, count: 1 });
+    assert_eq!(take("dead", 9 * hour), held);
+    assert_eq!(
+        take("next", 8 * hour + hour / 60),
+        full,
+        "may be a long lease"
+    );
+    assert_eq!(take("next", 7 * hour), held);
+    assert_eq!(take("last", 7 * hour), full);
+}
+
 #[test]
 fn names_put_all_of_a_script_into_one_slot() {
     for name in [names::count("p:", KEY), names::rate("p:", KEY)] {
