@@ -20,6 +20,8 @@ pub const EPOCH: u64 = 1_704_067_200;
 
 const BILLION: u64 = 1_000_000_000;
 const LONGEST_LIST: usize = 8;
+/// 136 years after [`EPOCH`], in seconds.
+const LAST: u64 = 1 << 32;
 
 /// A script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,9 +151,10 @@ pub fn reply(command: &Command<'_>, value: &Value) -> Option<Reply> {
         },
         Command::Rate { limit, .. } => {
             let numbers = numbers(value)?;
-            let now = since_epoch(*numbers.first()?, *numbers.get(1)?);
+            let now = since_epoch(*numbers.first()?, *numbers.get(1)?)?;
             let word = match (limit, &numbers[2..]) {
-                (Limit::Bucket(_), [seconds, nanos]) => since_epoch(*seconds, *nanos),
+                (Limit::Bucket(_), [0, 0]) => 0,
+                (Limit::Bucket(_), [seconds, nanos]) => since_epoch(*seconds, *nanos)?,
                 (Limit::Window(_), [0, ..]) => 0,
                 (Limit::Window(_), [_, frozen, count, end]) => window::Parts {
                     frozen: *frozen == 1,
@@ -180,12 +183,11 @@ fn numbers(value: &Value) -> Option<Vec<u64>> {
     values.iter().map(number).collect()
 }
 
-/// Seconds and nanoseconds since 1970, in nanoseconds since [`EPOCH`]; 0 before it.
-fn since_epoch(seconds: u64, nanos: u64) -> u64 {
-    match seconds.checked_sub(EPOCH) {
-        Some(seconds) => seconds.saturating_mul(BILLION).saturating_add(nanos),
-        None => 0,
-    }
+/// Seconds and nanoseconds since 1970, in nanoseconds since [`EPOCH`]; None for what no clock
+/// that goes right says, and what sums would overflow with.
+fn since_epoch(seconds: u64, nanos: u64) -> Option<u64> {
+    let seconds = seconds.checked_sub(EPOCH)?;
+    (seconds < LAST && nanos < BILLION).then(|| seconds * BILLION + nanos)
 }
 
 /// Nanoseconds as the scripts take them.

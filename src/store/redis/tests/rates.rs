@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use redis::Value;
 
 use super::Scripts;
 use crate::limit::gcra::Bucket;
@@ -13,6 +14,7 @@ use crate::limit::rate::Rate;
 use crate::limit::rating::{Decision, Limit};
 use crate::limit::window::Window;
 use crate::store::fleet::{Command, Reply, Step};
+use crate::store::redis::scripts::{EPOCH, reply};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -188,4 +190,30 @@ fn the_clock_is_the_servers_unless_another_is_given() {
         panic!("the second is one too many");
     };
     assert!(over.wait > 3500 * SECOND && over.wait <= 3600 * SECOND);
+}
+
+/// Somebody who only says that he is a Redis, or one whose clock is wrong by years.
+#[test]
+fn times_that_no_clock_says_are_no_answer() {
+    let rate = Rate {
+        number: 1,
+        period: Duration::from_secs(1),
+    };
+    let limit = Limit::Bucket(Bucket::new(rate, 1, None).unwrap());
+    let key = Digest { tag: 1, place: 2 };
+    let step = Step::Decide;
+    let command = Command::Rate { key, limit, step };
+    let good = EPOCH as i64 + 1;
+    for (numbers, is_answer) in [
+        ([good, 5, 0, 0], true),
+        ([good, 5, good, 7], true),
+        ([i64::MAX, 0, 0, 0], false),
+        ([good, 0, i64::MAX, i64::MAX], false),
+        ([good, i64::MAX, 0, 0], false),
+        ([1, 0, 1, 0], false),
+    ] {
+        let value = Value::Array(numbers.map(Value::Int).to_vec());
+        let answer = reply(&command, &value);
+        assert_eq!(answer.is_some(), is_answer, "{numbers:?}: {answer:?}");
+    }
 }
