@@ -216,7 +216,8 @@ fn charge(running: Running, late: Late<'_>, seen: u32) {
 /// Tells the counts of several servers without waiting for them.
 fn tell_away(running: Running, key: Digest, limit: Limit, step: Step) {
     if let Some(fleet) = running.child.fleet {
-        fleet.tell(Order::Rate { key, limit, step });
+        let order = Order::Rate { key, limit, step };
+        fleet.tell(order, || !running.child.is_interrupted());
     }
 }
 

@@ -107,6 +107,11 @@ impl Courier {
         if !load.is_empty() {
             self.send(load, now);
         }
+        // A request that ends with the process may have been given a place just now.
+        let is_rid = self.known.iter().all(Option::is_none) && self.fleet.inbox.is_empty();
+        if is_closing && !is_rid {
+            return Duration::ZERO;
+        }
         self.end_if(is_closing && self.leaving.iter().all(|leaving| leaving.due > now));
         self.pause()
     }

@@ -15,8 +15,8 @@ mod places;
 mod ticket;
 
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,6 @@ pub struct Fleet {
     /// Whether all is to be given back, since the process ends.
     is_closing: AtomicBool,
     is_closed: AtomicBool,
-    /// Orders of which nobody waits for the answer and that found no room.
-    lost: AtomicU32,
 }
 
 impl Fleet {
@@ -61,7 +59,6 @@ impl Fleet {
             courier: OnceLock::new(),
             is_closing: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            lost: AtomicU32::new(0),
         }
     }
 
@@ -110,21 +107,19 @@ impl Fleet {
         }
     }
 
-    /// Tells of a step of a rate without waiting, and without a lock that a signal handler
-    /// could wait for.
-    pub fn tell(&self, order: Order) {
+    /// Tells of a step of a rate without waiting for an answer; nor for the queue, where
+    /// somebody is at it and the caller, a signal handler then, may not wait.
+    pub fn tell(&self, order: Order, may_wait: impl FnOnce() -> bool) {
         if !self.is_up() {
             return;
         }
-        match self.inbox.try_put(Entry {
+        let entry = Entry {
             order,
             ticket: None,
-        }) {
+        };
+        match self.inbox.try_put(entry, may_wait) {
             true => self.wake(),
-            false => {
-                self.lost.fetch_add(1, Relaxed);
-                self.breaker.tally_uncounted();
-            }
+            false => self.breaker.tally_uncounted(),
         }
     }
 

@@ -202,6 +202,56 @@ fn child_that_ends_gives_everything_back() {
     assert_eq!(far.held(KEY), 0);
 }
 
+/// A signal ends prefork's child while it waits for an answer.
+#[test]
+fn place_that_is_asked_for_at_the_end_is_given_back_too() {
+    let far = Far::default();
+    let (fleet, courier) = child(&far, breaker());
+    let answer = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| fleet.take(KEY, None, LONG));
+        while fleet.inbox.is_empty() {
+            std::thread::yield_now();
+        }
+        fleet.close(Duration::ZERO);
+        courier.run();
+        asking.join().unwrap().0
+    });
+    assert_eq!((answer, far.held(KEY)), (Answer::Held(1), 0));
+}
+
+/// What nobody waits for is not lost because somebody else is at the queue just then.
+#[test]
+fn tidings_wait_for_the_queue_but_not_in_a_signal_handler() {
+    let breaker = breaker();
+    let (fleet, mut courier) = child(&Far::default(), breaker);
+    let rate = crate::limit::rate::Rate {
+        number: 1,
+        period: Duration::from_secs(1),
+    };
+    let limit = crate::limit::gcra::Bucket::new(rate, 1, None).unwrap();
+    let order = Order::Rate {
+        key: KEY,
+        limit: crate::limit::rating::Limit::Bucket(limit),
+        step: Step::Charge,
+    };
+    let uncounted = || breaker.health(0).unwrap().uncounted;
+    let (begins, begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let queue = fleet.inbox.lock();
+        fleet.tell(order, || false);
+        assert_eq!(uncounted(), 1);
+        scope.spawn(move || {
+            fleet.tell(order, || begins.send(()).is_ok());
+        });
+        begun.recv().unwrap();
+        drop(queue);
+    });
+    assert_eq!(uncounted(), 1);
+    assert!(!fleet.inbox.is_empty());
+    courier.round();
+    assert!(fleet.inbox.is_empty());
+}
+
 /// The child that found it out of reach has ended, and nobody else's courier knows.
 #[test]
 fn request_wakes_a_courier_that_sleeps_over_a_probe() {
