@@ -115,6 +115,41 @@ fn outage(
     }
 }
 
+/// Until they end, the children before a reload hold places in the server of before.
+#[test]
+fn lost_server_of_before_a_reload_is_nothing_to_those_after_it() {
+    let (mut before, after) = (Redis::start(), Redis::start());
+    let conf = |redis: &Redis| {
+        format!(
+            "IPLimitRedis {} timeout=5s connect=5s lease=3s
+             <Location /hoge>
+                 MaxConnPerIP 2 scope=location shared
+             </Location>\n",
+            redis.url()
+        )
+    };
+    let httpd = Httpd::on(Mpm::Event)
+        .expect_log("limitipconn(601): ")
+        .conf(&conf(&before))
+        .start();
+    let client = httpd.client("127.0.0.2");
+    let held = client.hold("/hoge/hold.cgi");
+    httpd.rewrite_conf(&conf(&after));
+    httpd.graceful();
+    assert_eq!(client.status("/hoge/small.txt"), 200);
+    before.kill();
+    // By the child before it, which renews its place.
+    let lines = httpd.wait_for_log("limitipconn(601): ");
+    let port = before.port().to_string();
+    assert!(lines[0].contains(&port), "{}", lines[0]);
+    let shared = httpd.gauge()["shared"].clone();
+    assert_eq!(shared["degraded"], false, "{shared:?}");
+    assert!(shared["failure"].is_null(), "{shared:?}");
+    assert_eq!(client.status("/hoge/small.txt"), 200);
+    assert_eq!(httpd.gauge()["shared"]["missed"], 0);
+    drop(held);
+}
+
 fn hung_redis_under_load_heals(mpm: Mpm) {
     outage(
         mpm,

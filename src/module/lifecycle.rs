@@ -181,7 +181,7 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
     });
     // It may be another server now.
     let mode = redis.map(|redis| redis.on_failure);
-    runtime.segment.breaker().reset(mode);
+    runtime.segment.begin_breaker(mode);
     for rule in inventory.rules() {
         records::record(runtime, rule, None);
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::fleet::BreakerWords;
+use super::fleet::Breakers;
 
 /// "limitipc", in the order of bytes that readers see in a dump.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"limitipc");
@@ -77,7 +77,7 @@ pub struct Header {
     /// See [`Majority`](super::Majority).
     pub majority: AtomicU64,
     /// See [`Breaker`](super::fleet::Breaker).
-    pub breaker: BreakerWords,
+    pub breakers: Breakers,
 }
 
 /// What is told once an hour at most.

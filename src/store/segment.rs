@@ -31,6 +31,7 @@ use super::majority::Majority;
 use super::memfd;
 use super::refused::SegmentError;
 use super::table::Table;
+use crate::limit::fleet::OnFailure;
 use crate::limit::key::Secret;
 
 /// What `ap_retained_data` keeps of a segment over a restart.
@@ -346,6 +347,12 @@ impl Segment {
     /// Whether the counts that servers share are within reach.
     pub fn breaker(&self) -> Breaker {
         Breaker::new(self.header)
+    }
+
+    /// The same for a generation of children that begins: its configuration may name another
+    /// server. No mode where no rule is shared.
+    pub fn begin_breaker(&self, mode: Option<OnFailure>) -> Breaker {
+        Breaker::begin(self.header, mode)
     }
 
     /// The rules' own counters.

@@ -20,6 +20,18 @@ const LAST_PROBE: u64 = 1000 * MILLI;
 /// How often an outage is told while it lasts.
 const TELL_EVERY: u64 = 60_000 * MILLI;
 
+/// So many generations of children have words of their own.
+const GENERATIONS: usize = 4;
+
+/// The words of the generations that may still serve. The children of an earlier one may ask
+/// another server, and what they find is nothing to those of this one.
+#[repr(C)]
+pub struct Breakers {
+    /// How many generations there were.
+    begun: AtomicU32,
+    words: [BreakerWords; GENERATIONS],
+}
+
 /// Its words. Times are nanoseconds of the segment's clock.
 #[repr(C)]
 pub struct BreakerWords {
@@ -76,12 +88,22 @@ pub struct Health {
 }
 
 impl Breaker {
-    /// That of this segment.
+    /// That of the generation that began last.
     pub(in crate::store) fn new(header: &'static Header) -> Breaker {
+        let Breakers { begun, words } = &header.breakers;
         Breaker {
-            words: &header.breaker,
+            words: &words[begun.load(Relaxed) as usize % GENERATIONS],
             tally: Tally::new(header),
         }
+    }
+
+    /// That of a generation that begins, by the parent, before it has children; no mode where no
+    /// rule is shared.
+    pub(in crate::store) fn begin(header: &'static Header, mode: Option<OnFailure>) -> Breaker {
+        header.breakers.begun.fetch_add(1, Relaxed);
+        let breaker = Breaker::new(header);
+        breaker.reset(mode);
+        breaker
     }
 
     /// Whether the other side is there, as far as is known.
@@ -90,8 +112,7 @@ impl Breaker {
         self.words.down_since.load(Relaxed) == 0
     }
 
-    /// Begins anew: the configuration may name another server now; none where no rule is shared.
-    pub fn reset(self, mode: Option<OnFailure>) {
+    fn reset(self, mode: Option<OnFailure>) {
         let mode = mode.map_or(0, |mode| mode as u32 + 1);
         self.words.mode.store(mode, Relaxed);
         self.words.failure.store(0, Relaxed);

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-pub use breaker::{Breaker, BreakerWords, Event, Health};
+pub use breaker::{Breaker, Breakers, Event, Health};
 pub use courier::{Courier, Tell};
 pub use order::{Answer, Command, Dial, Fault, Link, Order, Reply, Step};
 pub use places::PlaceIndex;

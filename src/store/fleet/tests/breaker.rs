@@ -69,14 +69,31 @@ fn suspicion_stops_the_waiting_and_is_told_only_if_it_was_right() {
 
 #[test]
 fn there_is_nothing_to_see_where_no_rule_is_shared() {
-    let breaker = breaker();
-    let _ = breaker.down(&fault(Failure::Hung, false), SECOND);
-    breaker.reset(None);
-    assert_eq!(breaker.health(2 * SECOND), None);
-    breaker.reset(Some(OnFailure::Closed));
-    let health = breaker.health(2 * SECOND).unwrap();
+    let segment = segment();
+    assert_eq!(segment.begin_breaker(None).health(SECOND), None);
+    let health = segment.begin_breaker(Some(OnFailure::Closed));
+    let health = health.health(2 * SECOND).unwrap();
     assert_eq!(
         (health.on_failure, health.down_for, health.failure),
         (OnFailure::Closed, None, None)
+    );
+}
+
+/// After a reload that names another server the children before it still ask the old one.
+#[test]
+fn what_earlier_children_find_is_nothing_to_those_of_another_configuration() {
+    let segment = segment();
+    let before = segment.begin_breaker(Some(OnFailure::Local));
+    let after = segment.begin_breaker(Some(OnFailure::Closed));
+    let _ = before.down(&fault(Failure::Hung, false), SECOND);
+    assert!(!before.is_up());
+    assert!(after.is_up() && segment.breaker().is_up());
+    let _ = after.down(&fault(Failure::Tls, false), 2 * SECOND);
+    let _ = before.up(3 * SECOND);
+    assert!(before.is_up());
+    let health = segment.breaker().health(4 * SECOND).unwrap();
+    assert_eq!(
+        (health.down_for, health.failure),
+        (Some(Duration::from_secs(2)), Some(Failure::Tls))
     );
 }

@@ -177,15 +177,17 @@ fn clock() -> u64 {
 }
 
 fn breaker() -> Breaker {
+    segment().begin_breaker(Some(OnFailure::Local))
+}
+
+fn segment() -> &'static Segment {
     let size = Size {
         keys: 16,
         leases: 16,
         slots: 1,
         rules: 1,
     };
-    let segment: &'static Segment = Box::leak(Box::new(Segment::create(size).unwrap()));
-    segment.breaker().reset(Some(OnFailure::Local));
-    segment.breaker()
+    Box::leak(Box::new(Segment::create(size).unwrap()))
 }
 
 /// A child's part and its courier.
