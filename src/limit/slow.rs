@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+pub mod shared;
+
 /// `IPLimitMinRate`
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MinRate {
