@@ -51,18 +51,38 @@ int limitipconn_bucket_read(struct apr_bucket *bucket, const char **bytes,
     return apr_bucket_read(bucket, bytes, length, APR_BLOCK_READ);
 }
 
+/* What mod_http2 takes whole, so that its worker need not wait for the client: a file of
+ * which there is one bucket, and mapped memory. All else it copies as far as it has room. */
+static int is_carried(const struct apr_bucket *bucket)
+{
+    if (APR_BUCKET_IS_FILE(bucket))
+        return ((const apr_bucket_file *)bucket->data)->refcount.refcount == 1;
+    return APR_BUCKET_IS_MMAP(bucket);
+}
+
 size_t limitipconn_brigade_move(struct apr_bucket_brigade *from,
                                 struct apr_bucket_brigade *to, size_t bytes,
-                                int *is_last)
+                                int *is_last, int *is_whole)
 {
     size_t length = 0;
 
     *is_last = 0;
+    *is_whole = 0;
     while (!APR_BRIGADE_EMPTY(from) && length < bytes) {
         struct apr_bucket *bucket = APR_BRIGADE_FIRST(from);
 
         if (APR_BUCKET_IS_EOS(bucket))
             *is_last = 1;
+        if (!APR_BUCKET_IS_METADATA(bucket) && is_carried(bucket)) {
+            /* What is before it is handed on by itself. */
+            if (length > 0)
+                break;
+            *is_whole = 1;
+            length = bucket->length;
+            APR_BUCKET_REMOVE(bucket);
+            APR_BRIGADE_INSERT_TAIL(to, bucket);
+            break;
+        }
         if (!APR_BUCKET_IS_METADATA(bucket)) {
             if (bucket->length == (apr_size_t)-1) {
                 const char *data;

@@ -29,10 +29,11 @@ int limitipconn_bucket_read(struct apr_bucket *bucket, const char **bytes,
 
 /* Moves the beginning of a brigade to the end of another: as many bytes as said, more only
  * where a bucket cannot be split, and what there is where the output of a script is still
- * to come. How many bytes, and whether the body ends with them. */
+ * to come. What mod_http2 takes whole goes whole and by itself, however long it is. How many
+ * bytes, whether the body ends with them, and whether they go whole. */
 size_t limitipconn_brigade_move(struct apr_bucket_brigade *from,
                                 struct apr_bucket_brigade *to, size_t bytes,
-                                int *is_last);
+                                int *is_last, int *is_whole);
 int limitipconn_brigade_is_empty(const struct apr_bucket_brigade *brigade);
 
 /* The status of a filter whose connection is over. */

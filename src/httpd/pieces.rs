@@ -1,5 +1,6 @@
 //! Hands the body of a stream of HTTP/2 on in small pieces, each when somebody lets it go:
-//! nobody outside can tell how fast a client takes one of many streams, nor end one.
+//! nobody outside can tell how fast a client takes one of many streams, nor end one. What
+//! mod_http2 takes whole without making anybody wait, which is files, goes on whole.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -16,26 +17,26 @@ pub trait Meter {
     /// The filter's name.
     const NAME: &'static CStr;
 
-    /// A piece of so many bytes is there: waits until it may go. False: the stream is to be
-    /// ended. httpd may give it up meanwhile.
-    fn waits(&self, bytes: usize, is_given_up: impl Fn() -> bool) -> bool;
+    /// A piece is there: waits until it may go. False: the stream is to be ended. httpd may
+    /// give it up meanwhile.
+    fn waits(&self, piece: Piece, is_given_up: impl Fn() -> bool) -> bool;
 
-    /// It was handed on. False: the stream is to be ended.
-    fn passed(&self, piece: Piece) -> bool;
+    /// It was handed on, and somebody took it or not. False: the stream is to be ended.
+    fn passed(&self, piece: Piece, is_taken: bool) -> bool;
 
     /// Hears of a panic in one of these.
     fn on_fault(text: &str);
 }
 
-/// A piece that was handed on.
+/// A piece of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     /// Bytes of the body.
     pub bytes: usize,
     /// Whether it is the last.
     pub is_last: bool,
-    /// Whether somebody took it.
-    pub is_taken: bool,
+    /// Whether mod_http2 takes it without making the worker wait, however long it is.
+    pub is_whole: bool,
 }
 
 /// Makes the filter known to httpd.
@@ -78,28 +79,35 @@ unsafe extern "C" fn thunk<M: Meter>(
     // live as long as the client's request, and a live brigade. Only the thread that serves
     // the request comes here.
     unsafe {
-        let Pieces { who, piece } = &*(*filter).ctx.cast::<Pieces<'_, M>>();
+        let pieces = &*(*filter).ctx.cast::<Pieces<'_, M>>();
+        let (who, brigade_of_piece) = (pieces.who, pieces.piece);
         // Somebody below answers with an error while a piece is on its way.
-        if sys::limitipconn_brigade_is_empty(*piece) == 0 {
+        if sys::limitipconn_brigade_is_empty(brigade_of_piece) == 0 {
             return sys::ap_pass_brigade((*filter).next, brigade);
         }
         loop {
-            let mut is_last = 0;
-            let bytes = sys::limitipconn_brigade_move(brigade, *piece, PIECE, &mut is_last);
+            let (mut is_last, mut is_whole) = (0, 0);
+            let bytes = sys::limitipconn_brigade_move(
+                brigade,
+                brigade_of_piece,
+                PIECE,
+                &mut is_last,
+                &mut is_whole,
+            );
+            let piece = Piece {
+                bytes,
+                is_last: is_last != 0,
+                is_whole: is_whole != 0,
+            };
             // Written by the thread of the connection at any time: hence volatile.
             let is_given_up = || ptr::read_volatile(&raw const (*(*filter).c).aborted) != 0;
             let mut status = 0;
-            let mut goes_on = guard(true, M::on_fault, || who.waits(bytes, is_given_up));
+            let mut goes_on = guard(true, M::on_fault, || who.waits(piece, is_given_up));
             if goes_on {
-                status = sys::ap_pass_brigade((*filter).next, *piece);
-                let piece = Piece {
-                    bytes,
-                    is_last: is_last != 0,
-                    is_taken: status == 0,
-                };
-                goes_on = guard(true, M::on_fault, || who.passed(piece));
+                status = sys::ap_pass_brigade((*filter).next, brigade_of_piece);
+                goes_on = guard(true, M::on_fault, || who.passed(piece, status == 0));
             }
-            sys::apr_brigade_cleanup(piece.cast());
+            sys::apr_brigade_cleanup(brigade_of_piece.cast());
             if status != 0 {
                 return status;
             }

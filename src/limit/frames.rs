@@ -7,12 +7,13 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const END_STREAM: u8 = 1;
+const PADDED: u8 = 8;
 
 /// What there is to tell of the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// So many bytes of a body go out on this stream.
-    Data(u32, u32),
+    /// On this stream so many bytes of a body go out, and so many of padding.
+    Data(u32, u32, u32),
     /// A frame of so many bytes goes out that is of no body.
     Other(u32),
     /// The last byte of this stream has gone out.
@@ -29,6 +30,8 @@ pub struct Frames {
     payload: u32,
     /// The stream that ends with this frame; 0 for none.
     ends: u32,
+    /// The stream of a DATA frame of which the length of the padding comes next; 0 for none.
+    padded: u32,
 }
 
 impl Frames {
@@ -39,7 +42,10 @@ impl Frames {
 
     /// How many bytes to come are payload, which need not be looked at.
     pub fn payload(&self) -> usize {
-        self.payload as usize
+        match self.padded {
+            0 => self.payload as usize,
+            _ => 0,
+        }
     }
 
     /// Passes over so many bytes of payload, at most as many as there are; returns the
@@ -56,6 +62,16 @@ impl Frames {
     /// has ended with it.
     pub fn read(&mut self, mut bytes: &[u8], mut see: impl FnMut(Seen)) {
         while !bytes.is_empty() {
+            if self.padded != 0 {
+                // It counts as padding, too (RFC 9113, section 6.1).
+                let padding = (u32::from(bytes[0]) + 1).min(self.payload);
+                let stream = std::mem::take(&mut self.padded);
+                see(Seen::Data(stream, self.payload - padding, padding));
+                let ended = self.skip(1);
+                ended.into_iter().for_each(|stream| see(Seen::End(stream)));
+                bytes = &bytes[1..];
+                continue;
+            }
             if self.payload > 0 {
                 let (payload, rest) = bytes.split_at(self.payload().min(bytes.len()));
                 if let Some(stream) = self.skip(payload.len()) {
@@ -73,7 +89,10 @@ impl Frames {
                 self.have = 0;
                 let stream = self.begin_frame();
                 match self.header[3] {
-                    DATA => see(Seen::Data(stream, self.payload)),
+                    DATA if self.header[4] & PADDED != 0 && self.payload > 0 => {
+                        self.padded = stream;
+                    }
+                    DATA => see(Seen::Data(stream, self.payload, 0)),
                     _ => see(Seen::Other(HEADER as u32 + self.payload)),
                 }
                 if self.payload == 0
@@ -141,21 +160,26 @@ mod tests {
     fn bodies_are_told_from_all_else() {
         const PING: u8 = 6;
         let mut seen = Vec::new();
+        // A byte that says 99, 100 bytes of body, 99 of padding.
+        let padded = [&frame(DATA, PADDED | END_STREAM, 5, 200)[..9], &[99; 200]];
         let bytes = [
             frame(SETTINGS, 0, 0, 12),
             frame(HEADERS, 4, 3, 40),
             frame(DATA, 0, 3, 1000),
             frame(PING, 1, 0, 8),
             frame(DATA, END_STREAM, 3, 0),
+            padded.concat(),
         ];
         Frames::default().read(&bytes.concat(), |what| seen.push(what));
         let expected = [
             Seen::Other(21),
             Seen::Other(49),
-            Seen::Data(3, 1000),
+            Seen::Data(3, 1000, 0),
             Seen::Other(17),
-            Seen::Data(3, 0),
+            Seen::Data(3, 0, 0),
             Seen::End(3),
+            Seen::Data(5, 100, 100),
+            Seen::End(5),
         ];
         assert_eq!(seen, expected);
     }

@@ -1,6 +1,7 @@
 //! What the watch is told of an HTTP/2 connection and its streams: an entry for the
 //! connection while it has streams with bounds, and one for each of these while its worker
-//! is not done. All of it under the lock of the connection's streams.
+//! is not done, or longer where it is of use. All of it under the lock of the connection's
+//! streams.
 //!
 //! A connection has no more than a part of the entries; a stream that found none asks again
 //! whenever its worker looks around.
@@ -12,7 +13,7 @@ use super::stream_meter::StreamMeter;
 use super::streams::{Guard, Streams};
 use super::trip::Trip;
 use crate::limit::slow::MinRate;
-use crate::store::{Begun, Bounds, Carried, Counter, Findings, Kind, Watched};
+use crate::store::{Begun, Bounds, Carried, Counter, Findings, Found, Kind, Watched};
 
 /// One connection may have one of so many entries.
 const PART: usize = 4;
@@ -22,12 +23,22 @@ impl Streams {
     pub(super) fn publish(&self, _guard: &Guard<'_>, running: Running) {
         if let Some(entry) = self.entry.get() {
             let (live, waiting) = (self.live.get(), self.waiting.get());
+            let [earnest, dry] = self.bound.get();
             let carried = Carried {
                 active: live.saturating_sub(waiting),
                 waiting,
-                spared: live.saturating_sub(self.bound.get()),
+                spared: live.saturating_sub(earnest),
+                dry,
             };
-            running.child.watched.carries(entry, carried);
+            let watched = &running.child.watched;
+            watched.carries(entry, carried);
+            let all_wait = waiting > 0 && carried.active == 0;
+            if self.all_wait.replace(all_wait) != all_wait {
+                match all_wait {
+                    true => watched.blocks(entry, running.nanos()),
+                    false => watched.goes_on(entry, running.nanos()),
+                }
+            }
         }
     }
 
@@ -69,25 +80,36 @@ impl Streams {
         meter: &StreamMeter<'_>,
         [before, now]: [&Bounds; 2],
     ) {
-        let [before, now] = [before, now].map(Bounds::min_rate_in_earnest);
-        if before == now {
-            return;
-        }
-        let others = self.bound.get() - u32::from(before.is_some());
-        self.bound.set(others + u32::from(now.is_some()));
-        let (all, added) = match (self.min_rate.get(), before, now) {
-            (None, ..) => (now, true),
-            (Some(all), None, Some(now)) => (Some(all.with(now)), true),
-            _ => (self.min_rate_of_all(guard), false),
+        let counts = |bounds: &Bounds| {
+            let is_bound = bounds.min_rate.is_some();
+            [
+                is_bound && !bounds.is_dry_run,
+                is_bound && bounds.is_dry_run,
+            ]
+            .map(u32::from)
         };
-        let is_new = self.min_rate.replace(all) != all;
-        if let Some(entry) = self.entry.get() {
-            let watched = &running.child.watched;
-            if is_new {
-                watched.bound(entry, &self.bounds());
-            }
-            if added {
-                watched.starts_anew(entry, meter.begun);
+        let ([earnest, dry], before_and_now) = (self.bound.get(), [counts(before), counts(now)]);
+        let [before_is, now_is] = before_and_now;
+        self.bound.set([
+            earnest.saturating_sub(before_is[0]) + now_is[0],
+            dry.saturating_sub(before_is[1]) + now_is[1],
+        ]);
+        if before.min_rate != now.min_rate {
+            let (all, youngest) = match (self.min_rate.get(), before.min_rate, now.min_rate) {
+                (None, ..) => (now.min_rate, meter.begun),
+                (Some(all), None, Some(now)) => {
+                    (Some(all.with(now)), self.youngest.get().max(meter.begun))
+                }
+                _ => self.of_all(guard),
+            };
+            let is_new = self.min_rate.replace(all) != all;
+            self.youngest.set(youngest);
+            if let Some(entry) = self.entry.get() {
+                let watched = &running.child.watched;
+                if is_new {
+                    watched.bound(entry, &self.bounds());
+                }
+                watched.began(entry, youngest);
             }
         }
         self.publish(guard, running);
@@ -101,17 +123,20 @@ impl Streams {
         }
     }
 
-    fn min_rate_of_all(&self, guard: &Guard<'_>) -> Option<MinRate> {
+    /// The same, and when the youngest of them began.
+    fn of_all(&self, guard: &Guard<'_>) -> (Option<MinRate>, u64) {
         let under_way = self.requests(guard).filter(|trip| !trip.is_sent.get());
         let meters = under_way.filter_map(|trip| trip.meter.get());
-        let all = meters.filter_map(|meter| meter.bounds.get().min_rate_in_earnest());
-        all.reduce(MinRate::with)
+        let all = meters.filter_map(|meter| Some((meter.bounds.get().min_rate?, meter.begun)));
+        let both = all
+            .reduce(|(min, begun), (other, other_begun)| (min.with(other), begun.max(other_begun)));
+        both.map_or((None, 0), |(min, begun)| (Some(min), begun))
     }
 
     /// Takes the entries that are missing, if there is room.
     fn enroll(&self, guard: &Guard<'_>, running: Running, meter: &StreamMeter<'_>) {
         let watched = &running.child.watched;
-        if meter.entry.get().is_some() || meter.is_sent.get() {
+        if meter.entry.get().is_some() || meter.is_done.get() || meter.is_sent.get() {
             return;
         }
         let begin = |kind| {
@@ -127,7 +152,9 @@ impl Streams {
             && let Some(entry) = begin(Kind::Carrier)
         {
             watched.bound(entry, &self.bounds());
+            watched.began(entry, self.youngest.get().max(meter.begun));
             self.entry.set(Some(entry));
+            self.all_wait.set(false);
             self.publish(guard, running);
         }
         let has_part = (self.entries.get() as usize) < part(watched);
@@ -187,7 +214,8 @@ impl Streams {
     }
 
     /// The worker of a stream is done with it, having handed on the last of it or not. What
-    /// has not gone out yet waits, and holds no worker.
+    /// has not gone out yet waits, and holds no worker: it is judged with its connection. It
+    /// keeps its entry if a dry run may have to tell of it, or if it can last too long.
     pub(super) fn done(
         &self,
         guard: &Guard<'_>,
@@ -195,7 +223,15 @@ impl Streams {
         meter: &StreamMeter<'_>,
         is_whole: bool,
     ) {
-        self.leave(running, meter);
+        let bounds = meter.bounds.get();
+        let stays = is_whole && (bounds.is_dry_run || bounds.max_time.is_some());
+        meter.is_done.set(true);
+        match meter.entry.get() {
+            Some(entry) if stays && !meter.is_sent.get() => {
+                running.child.watched.is_free(entry);
+            }
+            _ => self.leave(running, meter),
+        }
         if is_whole && !meter.is_sent.get() {
             self.waits(guard, running, meter, true);
         }
@@ -222,6 +258,9 @@ impl Streams {
             let bounds = [&meter.bounds.get(), &Bounds::default()];
             self.rebind(guard, trip.running, meter, bounds);
             self.waits(guard, trip.running, meter, false);
+            if meter.is_done.get() {
+                self.leave(trip.running, meter);
+            }
         }
         self.publish(guard, trip.running);
     }
@@ -250,16 +289,24 @@ impl Streams {
     ) -> Findings {
         self.leave(running, meter);
         let own = meter.findings.take();
-        let is_bound = meter.bounds.get().min_rate_in_earnest().is_some();
-        let of_all = self
-            .entry
-            .get()
-            .filter(|_| meter.is_waiting.get() && is_bound);
-        let cut = own.cut.or_else(|| running.child.watched.found(of_all?));
-        let is_new = cut.is_none() || !meter.is_cut.replace(true);
-        match is_new {
-            true => Findings { cut, ..own },
-            false => Findings::default(),
+        let bounds = meter.bounds.get();
+        let of_all = self.entry.get().filter(|_| meter.is_waiting.get());
+        let of_all = of_all.and_then(|entry| running.child.watched.found(entry));
+        let is_bound = |found: &Found| match found {
+            Found::TooSlow(_) => bounds.min_rate.is_some(),
+            Found::TooLong(_) => bounds.max_time.is_some(),
+        };
+        let of_all = of_all.filter(|found| is_bound(found) && !bounds.is_dry_run);
+        let cut = own.cut.or(of_all);
+        if cut.is_some() && meter.is_cut.replace(true) {
+            return Findings::default();
+        }
+        // A connection that was cut is charged once, however many streams it had.
+        let is_charged = own.cut.is_none() && of_all.is_some() && self.is_charged.replace(true);
+        Findings {
+            cut,
+            is_charged,
+            ..own
         }
     }
 }

@@ -47,14 +47,11 @@ pub fn tell(running: Running, request: Request<'_>) {
         return;
     };
     let findings = trip.close_watch();
-    let would = findings
-        .marks
-        .into_iter()
-        .flatten()
-        .map(|found| (found, true));
+    let would = findings.marks.into_iter().flatten();
+    let charges = !findings.is_charged;
     match findings.cut {
-        Some(found) => tell_one(running, request, trip, found, false),
-        None => would.for_each(|(found, is_dry)| tell_one(running, request, trip, found, is_dry)),
+        Some(found) => tell_one(running, request, trip, found, (false, charges)),
+        None => would.for_each(|found| tell_one(running, request, trip, found, (true, false))),
     }
 }
 
@@ -63,7 +60,7 @@ fn tell_one(
     request: Request<'_>,
     trip: &Trip<'_>,
     found: Found,
-    is_dry_run: bool,
+    (is_dry_run, charges): (bool, bool),
 ) {
     let segment = &running.runtime.segment;
     segment.add(
@@ -89,7 +86,7 @@ fn tell_one(
     };
     let settings_all = settings.merged();
     // A dry run has cut nothing.
-    if !is_dry_run {
+    if charges {
         trip.charges.was_slow(running, trip.started);
     }
     let level = LogLevel::numbered(settings_all.log_level().0);

@@ -1,11 +1,12 @@
 //! How fast the client takes one stream of HTTP/2: what was handed on by the stream's own
-//! worker, less what went out on the connection, waits for the client. Beyond a little the
-//! worker waits here, where it can be told to end the stream, and not inside mod_http2.
+//! worker, less what went out on the connection, waits for the client. Beyond as much as
+//! mod_http2 has room for the worker waits here, where it can be told to end the stream, and
+//! not inside mod_http2. A file needs no room and no worker.
 
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::running::{self, Running};
@@ -21,6 +22,8 @@ use crate::store::{Bounds, Findings, WatchedIndex};
 /// Bytes of a stream that may wait in mod_http2: it takes these without making the worker
 /// wait, unless H2StreamMaxMemSize is less than its default.
 const ROOM: u64 = 32 * 1024;
+/// A worker that waits is woken when no more than these are left.
+const FEW: u64 = ROOM / 2;
 /// How often a worker that waits looks around.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -36,7 +39,7 @@ pub struct StreamMeter<'r> {
     pub begun: u64,
     /// What is watched for.
     pub bounds: Cell<Bounds>,
-    /// Its entry, if there is room and its worker is not done.
+    /// Its entry, if there is room; none once its worker is done, unless it is of use then.
     pub entry: Cell<Option<WatchedIndex>>,
     /// What was found until its worker was done, and is not told.
     pub findings: Cell<Findings>,
@@ -44,16 +47,26 @@ pub struct StreamMeter<'r> {
     pub is_cut: Cell<bool>,
     /// Whether it waits for its client, its worker with it or not.
     pub is_waiting: Cell<bool>,
+    /// Whether its worker is done with it.
+    pub is_done: Cell<bool>,
     /// Whether its last byte has gone out.
     pub is_sent: Cell<bool>,
     /// Whether it was counted as one that nobody watches.
     pub is_told: Cell<bool>,
-    /// Bytes that were handed on; the worker's own.
-    handed: Cell<u64>,
+    /// Whether the worker waits here.
+    is_parked: AtomicBool,
+    /// Bytes that were handed on; the worker adds.
+    handed: AtomicU64,
+    /// Up to which of these nothing counts against the room: there the last file ends.
+    unmeasured: AtomicU64,
     /// Bytes of them that went out; the connection's thread adds.
     sent: AtomicU64,
     /// Changes with them.
     moved: AtomicU32,
+    /// The worker's own: how many had gone out when it looked last, and since when no more.
+    stands: Cell<(u64, u64)>,
+    /// The worker's own: whether the stream was ended here.
+    is_ended: Cell<bool>,
 }
 
 impl<'r> StreamMeter<'r> {
@@ -74,11 +87,16 @@ impl<'r> StreamMeter<'r> {
             findings: Cell::new(Findings::default()),
             is_cut: Cell::new(false),
             is_waiting: Cell::new(false),
+            is_done: Cell::new(false),
             is_sent: Cell::new(false),
             is_told: Cell::new(false),
-            handed: Cell::new(0),
+            is_parked: AtomicBool::new(false),
+            handed: AtomicU64::new(0),
+            unmeasured: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             moved: AtomicU32::new(0),
+            stands: Cell::new((u64::MAX, 0)),
+            is_ended: Cell::new(false),
         });
         if let Some(guard) = carrier.streams.lock() {
             meter.is_sent.set(trip.is_sent.get());
@@ -98,32 +116,54 @@ impl<'r> StreamMeter<'r> {
     }
 
     /// So many bytes of its body go out. Called under the lock.
-    pub fn goes_out(&self, _guard: &Guard<'_>, bytes: u64) {
+    pub fn goes_out(&self, guard: &Guard<'_>, bytes: u64) {
         if let Some(entry) = self.entry.get() {
             self.running.child.watched.went_out(entry, bytes, 0);
         }
-        // Release, both: pair with the Acquire of `unsent` and of `wait`.
-        self.sent.fetch_add(bytes, Release);
-        self.moved.fetch_add(1, Release);
-        if self.is_waiting.get() {
-            futex::wake(&self.moved);
+        // SeqCst, here and in `wait`: either the worker sees what went out, or it is seen
+        // to wait and is woken.
+        let sent = self.sent.fetch_add(bytes, SeqCst) + bytes;
+        self.moved.fetch_add(1, SeqCst);
+        if self.is_parked.load(SeqCst) {
+            if self.measured() <= FEW {
+                futex::wake(&self.moved);
+            }
+        } else if self.is_waiting.get() && sent >= self.handed.load(Acquire) {
+            // All that there was has gone out: now its server is waited for.
+            self.carrier.streams.turn(guard, self.running, self, false);
         }
     }
 
-    /// Bytes that wait inside mod_http2.
-    fn unsent(&self) -> u64 {
-        // Acquire: pairs with the Release of `goes_out`.
-        self.handed.get().saturating_sub(self.sent.load(Acquire))
+    /// Bytes that take room inside mod_http2.
+    fn measured(&self) -> u64 {
+        let gone = self.sent.load(SeqCst).max(self.unmeasured.load(Acquire));
+        self.handed.load(Acquire).saturating_sub(gone)
     }
 
-    /// How long the worker waits here at most: until the watch must have found out. Who is
-    /// not ended by then is mod_http2's, and under its H2StreamTimeout.
-    fn patience(&self, since: u64) -> u64 {
+    fn has_room(&self, bytes: u64) -> bool {
+        let measured = self.measured();
+        bytes == 0 || measured == 0 || measured + bytes <= ROOM
+    }
+
+    /// How long the worker of a stream that stands still waits here: until the watch must
+    /// have found out. Who is not ended by then is mod_http2's, and under its
+    /// H2StreamTimeout. 0 where nobody may end it: that is as if we were not there.
+    fn patience(&self) -> u64 {
         let nanos = |time: Duration| time.as_nanos() as u64;
-        self.bounds.get().min_rate.map_or(0, |min| {
+        let since = self.stands.get().1;
+        self.bounds.get().min_rate_in_earnest().map_or(0, |min| {
             let judged = since.max(self.begun + nanos(min.after));
             judged + nanos(min.window) * 7 / 6 + 3_000_000_000
         })
+    }
+
+    /// Whether the stream stands still for longer than that.
+    fn is_patience_lost(&self) -> bool {
+        let (sent, now) = (self.sent.load(SeqCst), self.running.nanos());
+        if self.stands.get().0 != sent {
+            self.stands.set((sent, now));
+        }
+        now >= self.patience()
     }
 
     /// Whether the watch wants the stream to end.
@@ -135,83 +175,86 @@ impl<'r> StreamMeter<'r> {
     /// The stream ends here. mod_http2 resets it when its client next lets it send, and keeps
     /// the request until then: so what there is to tell is told now, and its places are free.
     fn end(&self) {
+        self.is_ended.set(true);
         slow::tell(self.running, self.request);
         if let Some(trip) = self.request.initial().state(MODULE) {
             trip.give_back();
         }
     }
 
+    /// Whether it may go on. Some handlers write on after an error: it stays ended.
     fn goes_on(&self) -> bool {
-        let is_to_end = self.is_to_end();
-        if is_to_end {
+        if !self.is_ended.get() && self.is_to_end() {
             self.end();
         }
-        !is_to_end
+        !self.is_ended.get()
     }
 
     /// The stream begins to wait for its client, or goes on.
     fn turn(&self, is_waiting: bool) {
-        let Some(guard) = self.carrier.streams.lock() else {
-            return;
-        };
-        self.carrier
-            .streams
-            .turn(&guard, self.running, self, is_waiting);
+        if let Some(guard) = self.carrier.streams.lock() {
+            self.carrier
+                .streams
+                .turn(&guard, self.running, self, is_waiting);
+        }
     }
 
+    /// Waits until there is room for so many bytes. False: the stream is to be ended.
     fn wait(&self, bytes: u64, is_given_up: impl Fn() -> bool) -> bool {
-        let since = self.running.nanos();
-        let last = self.patience(since);
+        self.is_parked.store(true, SeqCst);
         self.turn(true);
-        loop {
-            // Acquire: what went out before this is seen by `unsent`.
-            let moved = self.moved.load(Acquire);
-            if self.unsent() + bytes <= ROOM {
+        let goes_on = loop {
+            let moved = self.moved.load(SeqCst);
+            if self.has_room(bytes) {
                 self.turn(false);
-                return true;
+                break true;
             }
-            if is_given_up() || self.running.nanos() >= last {
+            if is_given_up() || self.is_patience_lost() {
                 // It waits on, inside mod_http2.
-                return true;
+                break true;
             }
             if !self.goes_on() {
-                return false;
+                break false;
             }
             if self.entry.get().is_none() {
                 self.turn(true);
             }
             futex::wait(&self.moved, moved, TICK);
-        }
+        };
+        self.is_parked.store(false, SeqCst);
+        goes_on
     }
 }
 
 impl Meter for StreamMeter<'_> {
     const NAME: &'static CStr = c"LIMITIPCONN_PIECES";
 
-    fn waits(&self, bytes: usize, is_given_up: impl Fn() -> bool) -> bool {
-        let bytes = bytes as u64;
-        let has_room = bytes == 0 || self.unsent() + bytes <= ROOM || self.unsent() == 0;
-        if has_room || self.bounds.get().is_idle() || !self.carrier.streams.sees_all() {
-            return self.goes_on();
+    fn waits(&self, piece: Piece, is_given_up: impl Fn() -> bool) -> bool {
+        let bytes = piece.bytes as u64;
+        let is_watched = !self.bounds.get().is_idle() && self.carrier.streams.sees_all();
+        let must_wait = is_watched && !piece.is_whole && !self.has_room(bytes);
+        if !self.goes_on() || (must_wait && !self.wait(bytes, is_given_up)) {
+            return false;
         }
-        self.wait(bytes, is_given_up)
+        // Release: pairs with the Acquire of `goes_out`, which may see it go out at once.
+        let end = self.handed.fetch_add(bytes, Release) + bytes;
+        if piece.is_whole {
+            self.unmeasured.store(end, Release);
+            if is_watched {
+                self.turn(true);
+            }
+        }
+        true
     }
 
-    fn passed(&self, piece: Piece) -> bool {
-        if piece.is_taken {
-            self.handed.set(self.handed.get() + piece.bytes as u64);
-        }
-        let is_done = piece.is_last || !piece.is_taken;
-        if is_done {
+    fn passed(&self, piece: Piece, is_taken: bool) -> bool {
+        if piece.is_last || !is_taken {
             if let Some(guard) = self.carrier.streams.lock() {
                 self.carrier
                     .streams
-                    .done(&guard, self.running, self, piece.is_last);
+                    .done(&guard, self.running, self, is_taken);
             }
             return true;
-        }
-        if self.is_waiting.get() {
-            self.turn(false);
         }
         self.goes_on()
     }

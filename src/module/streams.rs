@@ -39,9 +39,15 @@ pub struct Streams {
     pub(super) waiting: Cell<u32>,
     /// How many have an entry of their own in the watch.
     pub(super) entries: Cell<u32>,
-    /// How many of those that have not gone out may be cut, and what holds for these together.
-    pub(super) bound: Cell<u32>,
+    /// Whether all of them do.
+    pub(super) all_wait: Cell<bool>,
+    /// How many of those that have not gone out have a minimum, in earnest and in a dry run;
+    /// what holds for these together, and when the youngest began.
+    pub(super) bound: Cell<[u32; 2]>,
     pub(super) min_rate: Cell<Option<MinRate>>,
+    pub(super) youngest: Cell<u64>,
+    /// Whether a key was charged for it being cut.
+    pub(super) is_charged: Cell<bool>,
     /// The entry of the connection.
     pub(super) entry: Cell<Option<WatchedIndex>>,
     // What follows belongs to the thread that carries the connection.
@@ -75,8 +81,11 @@ impl Streams {
             live: Cell::new(0),
             waiting: Cell::new(0),
             entries: Cell::new(0),
-            bound: Cell::new(0),
+            all_wait: Cell::new(false),
+            bound: Cell::new([0; 2]),
             min_rate: Cell::new(None),
+            youngest: Cell::new(0),
+            is_charged: Cell::new(false),
             entry: Cell::new(None),
             frames: Cell::new(None),
             is_other: Cell::new(false),
@@ -208,7 +217,10 @@ impl Visitor {
         };
         match seen {
             Seen::End(stream) => self.streams.note(stream),
-            Seen::Data(stream, bytes) => self.streams.goes_out(running, stream, bytes, HEADER),
+            Seen::Data(stream, bytes, padding) => {
+                let other = HEADER + padding;
+                self.streams.goes_out(running, stream, bytes, other);
+            }
             Seen::Other(bytes) => self.streams.goes_out(running, 0, 0, bytes + OVERHEAD),
         }
     }

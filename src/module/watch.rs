@@ -113,12 +113,18 @@ impl Watch {
                 _ => {}
             }
         }
-        // What was found of its connection matters to a stream.
+        // What was found of its connection matters to a stream, and the other way round.
         for at in 0..self.known.len() {
             if let Some(stream) = self.watched().read(at)
                 && let Kind::Stream(carrier) = stream.kind
             {
                 self.look_at_stream(running, &stream, carrier, now);
+            }
+        }
+        for at in 0..self.known.len() {
+            let carrier = self.watched().read(at);
+            if let Some(carrier) = carrier.filter(|carrier| carrier.kind == Kind::Carrier) {
+                self.look_at_carrier_again(&carrier);
             }
         }
         self.end_slowest(running);

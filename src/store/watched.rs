@@ -4,7 +4,8 @@
 //! An entry is taken when a response begins and given back when it ends, by stores to this
 //! process's memory and nothing else. Its generation is odd while it is in use: whoever
 //! reads it on another thread reads the generation before and after. Of HTTP/2 a connection
-//! that has streams with bounds has an entry, and of those each that has a worker still.
+//! that has streams with bounds has an entry, and of those each that has a worker still or is
+//! of use without.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -95,6 +96,8 @@ pub struct Carried {
     pub waiting: u32,
     /// Of both, those that nobody may cut for being slow.
     pub spared: u32,
+    /// Of these, those of which a dry run tells.
+    pub dry: u32,
 }
 
 /// An entry in use, as read at one moment.
@@ -112,7 +115,7 @@ pub struct Response {
     pub kind: Kind,
     /// What it is watched for.
     pub bounds: Bounds,
-    /// Since when a stream waits for its client, in nanoseconds.
+    /// Since when a stream waits for its client, or all of a connection, in nanoseconds.
     pub blocked: Option<u64>,
     /// For how long it has waited in all, until then.
     pub waited: u64,
@@ -120,6 +123,8 @@ pub struct Response {
     pub data: u64,
     /// What else went out on a connection of HTTP/2.
     pub other: u64,
+    /// Whether no worker of HTTP/2 is with it any more.
+    pub is_free: bool,
     /// What a connection of HTTP/2 carries.
     pub carried: Carried,
     /// Whether it is over, or something was found already.
@@ -144,6 +149,8 @@ pub struct Findings {
     pub cut: Option<Found>,
     /// Why a dry run would have cut it.
     pub marks: [Option<Found>; 2],
+    /// Whether the cut was charged already.
+    pub is_charged: bool,
 }
 
 impl WatchedIndex {
@@ -224,6 +231,7 @@ impl Watched {
         Findings {
             cut: entry.found(index.generation),
             marks: entry.marks(index.generation),
+            is_charged: false,
         }
     }
 
@@ -264,10 +272,17 @@ impl Watched {
         }
     }
 
-    /// What has to be so old before it is judged begins now.
-    pub fn starts_anew(&self, index: WatchedIndex, now: u64) {
+    /// When it began, which is what has to be so old before it is judged.
+    pub fn began(&self, index: WatchedIndex, now: u64) {
         if let Some(entry) = self.of(index) {
-            entry.started.fetch_max(now, Relaxed);
+            entry.started.store(now, Relaxed);
+        }
+    }
+
+    /// The worker of a stream is done with it.
+    pub fn is_free(&self, index: WatchedIndex) {
+        if let Some(entry) = self.of(index) {
+            entry.is_free.store(true, Relaxed);
         }
     }
 
@@ -308,6 +323,7 @@ impl Watched {
             waited: entry.waited.load(Relaxed),
             data: entry.data.load(Relaxed),
             other: entry.other.load(Relaxed),
+            is_free: entry.is_free.load(Relaxed),
             carried: entry.carried(),
             is_decided: !entry.is_open(generation),
             is_marked: entry.is_marked(generation),

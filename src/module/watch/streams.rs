@@ -1,14 +1,14 @@
 //! Of HTTP/2: connections of which nothing goes on, and single streams that their client
-//! takes too slowly.
+//! takes too slowly. What that means is in `limit::slow::shared`.
 //!
-//! Two things hold a stream back. Its client may withhold the window of the stream: then
-//! nothing waits in the socket, and what went out of the stream tells how fast it is taken.
-//! Or the connection is full, and data waits in the socket: then the kernel takes more in
-//! lumps, seconds apart, and only what the client's machine acknowledged tells anything. So
-//! a stream's time stands still while its connection is full, unless that is too slow itself.
+//! A stream is ended by itself only while it holds a worker. What is left of it after that
+//! harms nobody but its own connection, and is judged with it.
+
+use std::time::Duration;
 
 use super::Watch;
-use crate::limit::slow::{MinRate, Progress, Sample, Taken};
+use crate::limit::slow::shared::{Connection, Look, Stream};
+use crate::limit::slow::{MinRate, Sample, Taken};
 use crate::module::running::Running;
 use crate::store::{Found, Response, WatchedIndex};
 
@@ -18,60 +18,38 @@ const GRACE: u8 = 4;
 /// What the watch knows of an entry besides.
 #[derive(Clone)]
 pub struct Known {
-    /// When it looked last.
-    last: u64,
-    /// Of a connection and a stream: time that counted.
-    clock: u64,
-    /// Of a connection: what its client took of it, apart from all that is no body.
-    taken: u64,
-    /// Whether data waits in the socket.
-    is_full: bool,
-    /// What each of its streams gets while it does, in bytes a second.
-    share: u64,
-    /// How its bodies go out.
-    still: Progress,
-    /// Of a stream: for how long it had waited, in all and in the time that counted.
-    waited: u64,
-    waited_in_clock: u64,
-    /// For how many looks it was left to its connection.
+    connection: Connection,
+    stream: Stream,
+    /// Of a stream: for how many looks it was left to its connection.
     grace: u8,
+    /// Of a connection, as found by the present look: what its client took, if that is too
+    /// little and there is pressure.
+    missed: Option<Taken>,
+    /// Of a connection: how many of its streams last too long and hold no worker, and the
+    /// longest time.
+    too_long: (u32, Duration),
 }
 
 impl Known {
-    pub const fn new() -> Known {
+    pub fn new() -> Known {
         Known {
-            last: 0,
-            clock: 0,
-            taken: 0,
-            is_full: false,
-            share: u64::MAX,
-            still: Progress::new(),
-            waited: 0,
-            waited_in_clock: 0,
+            connection: Connection::default(),
+            stream: Stream::default(),
             grace: 0,
-        }
-    }
-
-    /// The time since the last look; 0 at the first.
-    fn elapsed(&mut self, now: u64) -> u64 {
-        match std::mem::replace(&mut self.last, now) {
-            0 => 0,
-            last => now.saturating_sub(last),
+            missed: None,
+            too_long: (0, Duration::ZERO),
         }
     }
 }
 
-/// The minimum of what is not new any more.
-fn min_rate(response: &Response, now: u64) -> Option<MinRate> {
-    let age = now.saturating_sub(response.started);
-    let min_rate = response.bounds.min_rate;
-    min_rate.filter(|min| u128::from(age) >= min.after.as_nanos())
+/// Whether a response is so old.
+fn is_so_old(response: &Response, now: u64, age: Duration) -> bool {
+    u128::from(now.saturating_sub(response.started)) >= age.as_nanos()
 }
 
 impl Watch {
-    /// Cuts a connection with all its streams: if data waits in the socket and its client
-    /// takes less of it than a single stream must, or if all its streams wait for its client
-    /// and hardly anything goes out.
+    /// Cuts a connection with all its streams: if its client takes less than a single stream
+    /// must while data waits in the socket, or while all its streams wait for it.
     pub(super) fn look_at_carrier(&mut self, running: Running, carrier: &Response, now: u64) {
         if carrier.is_decided {
             return;
@@ -81,49 +59,53 @@ impl Watch {
         };
         let cookie = known.cookie;
         let many = &mut known.of_many;
-        let elapsed = many.elapsed(now);
-        many.is_full = look.waits;
-        many.share = u64::MAX;
-        // What is no body is counted when it goes out, and acknowledged later.
-        let bodies = look.taken.saturating_sub(carrier.other);
-        many.taken = many.taken.max(bodies);
-        let Some(min) = min_rate(carrier, now) else {
+        (many.missed, many.too_long) = (None, (0, Duration::ZERO));
+        let Some(min) = carrier.bounds.min_rate else {
             return;
         };
-        let window = min.window.as_nanos() as u64;
-        let full = known.progress.look(
-            Sample {
-                now,
-                taken: many.taken,
-                waiting: look.waiting,
-                waits: look.waits && carrier.carried.waiting > 0,
-            },
-            window,
-        );
-        if let Some(taken) = full {
-            many.share = taken.rate() / u64::from(carrier.carried.waiting.max(1));
+        let since = carrier.blocked.map_or(0, |since| now.saturating_sub(since));
+        let look = Look {
+            now,
+            out: carrier.data,
+            // What is no body is counted when it goes out, and acknowledged later.
+            acknowledged: look.taken.saturating_sub(carrier.other),
+            is_full: look.waits,
+            busy: look.waiting,
+            waiting: carrier.carried.waiting,
+            all_waited: carrier.waited + since,
+        };
+        let taken = many.connection.look(look, min.window.as_nanos() as u64);
+        // The youngest of its streams has its time, too.
+        let is_missed = |taken: &Taken| {
+            min.is_missed(*taken) && is_so_old(carrier, now, min.after + min.window)
+        };
+        let Some(taken) = taken.filter(is_missed) else {
+            return;
+        };
+        if !running.is_busy(min.busy) {
+            return;
         }
-        let mut still = None;
-        if !look.waits {
-            many.clock += elapsed;
-            let sample = Sample {
-                now: many.clock,
-                taken: carrier.data,
-                waiting: many.clock,
-                waits: carrier.carried.waiting > 0 && carrier.carried.active == 0,
-            };
-            still = many.still.look(sample, window);
-        }
-        let is_missed = |taken: &Taken| min.is_missed(*taken);
-        let missed = full.filter(is_missed).or(still.filter(is_missed));
+        many.missed = Some(taken);
         // Beside one that nobody may cut each stream is judged by itself.
-        if let Some(taken) = missed
-            && carrier.carried.spared == 0
-            && running.is_busy(min.busy)
-        {
-            let (watched, index) = (self.watched(), carrier.index);
-            let is_meant = || watched.decide(index, Found::TooSlow(taken));
-            self.cut(carrier.fd, cookie, is_meant);
+        if carrier.carried.spared == 0 {
+            self.cut_carrier(carrier, cookie, Found::TooSlow(taken));
+        }
+    }
+
+    fn cut_carrier(&mut self, carrier: &Response, cookie: u64, found: Found) {
+        let (watched, index) = (self.watched(), carrier.index);
+        let is_meant = || watched.decide(index, found);
+        self.cut(carrier.fd, cookie, is_meant);
+    }
+
+    /// Cuts a connection of whose streams none holds a worker and all last too long.
+    pub(super) fn look_at_carrier_again(&mut self, carrier: &Response) {
+        let known = &self.known[carrier.index.at()];
+        let (number, time) = known.of_many.too_long;
+        let carried = carrier.carried;
+        let is_it = known.index == Some(carrier.index) && !carrier.is_decided;
+        if is_it && number > 0 && number >= carried.waiting + carried.active {
+            self.cut_carrier(carrier, known.cookie, Found::TooLong(time));
         }
     }
 
@@ -139,10 +121,14 @@ impl Watch {
             return;
         }
         if let Some(found) = self.lasts_too_long(running, stream, now) {
-            self.end_stream(stream, found);
+            self.end_stream(stream, carrier, found);
             if !stream.bounds.is_dry_run {
                 return;
             }
+        }
+        if stream.is_free {
+            self.mark_with_carrier(stream, carrier, now);
+            return;
         }
         let Some(taken) = self.takes(stream, carrier, now) else {
             return;
@@ -167,44 +153,67 @@ impl Watch {
             *grace += 1;
             return;
         }
-        self.end_stream(stream, Found::TooSlow(taken));
+        self.end_stream(stream, carrier, Found::TooSlow(taken));
     }
 
-    fn end_stream(&self, stream: &Response, found: Found) {
-        match stream.bounds.is_dry_run {
-            true => self.watched().mark(stream.index, found),
-            false => self.watched().decide(stream.index, found),
+    fn end_stream(&mut self, stream: &Response, carrier: WatchedIndex, found: Found) {
+        let known = &mut self.known[carrier.at()];
+        match (stream.bounds.is_dry_run, stream.is_free, found) {
+            (true, ..) => {
+                self.watched().mark(stream.index, found);
+            }
+            (_, false, _) => {
+                self.watched().decide(stream.index, found);
+            }
+            (_, true, Found::TooLong(time)) if known.index == Some(carrier) => {
+                let (number, longest) = known.of_many.too_long;
+                known.of_many.too_long = (number + 1, longest.max(time));
+            }
+            _ => {}
+        }
+    }
+
+    /// What holds no worker would be cut with its connection, if a dry run is all that keeps
+    /// this from being cut.
+    fn mark_with_carrier(&mut self, stream: &Response, carrier: WatchedIndex, now: u64) {
+        let known = &self.known[carrier.at()];
+        let connection = self.watched().read(carrier.at());
+        let is_only_dry = connection.is_some_and(|connection| {
+            let carried = connection.carried;
+            connection.index == carrier && carried.spared == carried.dry
+        });
+        let (Some(taken), Some(min)) = (known.of_many.missed, stream.bounds.min_rate) else {
+            return;
         };
+        let waits = stream.blocked.is_some() && is_so_old(stream, now, min.after + min.window);
+        if known.index == Some(carrier) && is_only_dry && waits && stream.bounds.is_dry_run {
+            self.watched().mark(stream.index, Found::TooSlow(taken));
+        }
     }
 
     /// What the client of a stream took over the last window, if it was waited for.
     fn takes(&mut self, stream: &Response, carrier: WatchedIndex, now: u64) -> Option<Taken> {
-        let min = min_rate(stream, now)?;
+        let min = stream.bounds.min_rate?;
+        if !is_so_old(stream, now, min.after) {
+            return None;
+        }
         let connection = &self.known[carrier.at()];
         let is_known = connection.index == Some(carrier);
-        let (is_full, share) = (connection.of_many.is_full, connection.of_many.share);
+        let share = connection.of_many.connection.share();
         let known = &mut self.known[stream.index.at()];
         if known.index != Some(stream.index) {
             known.index = Some(stream.index);
-            known.progress = Progress::new();
             known.of_many = Known::new();
         }
-        let many = &mut known.of_many;
-        let elapsed = many.elapsed(now);
         let since = stream.blocked.map_or(0, |since| now.saturating_sub(since));
-        let waited = stream.waited + since;
-        let new = waited.saturating_sub(std::mem::replace(&mut many.waited, waited));
-        if !is_known || (is_full && share >= min.bytes) {
-            return None;
-        }
-        many.clock += elapsed;
-        many.waited_in_clock += new.min(elapsed);
         let sample = Sample {
-            now: many.clock,
+            now,
             taken: stream.data,
-            waiting: many.waited_in_clock,
+            waiting: stream.waited + since,
             waits: stream.blocked.is_some(),
         };
-        known.progress.look(sample, min.window.as_nanos() as u64)
+        let window = min.window.as_nanos() as u64;
+        let taken = known.of_many.stream.look(sample, share, window);
+        taken.filter(|_| is_known)
     }
 }

@@ -1,7 +1,7 @@
 //! One entry of the registry: what its worker says, word by word, and what was found.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::{Begun, Bounds, Carried, Found, Kind, NONE};
@@ -37,6 +37,9 @@ pub struct Entry {
     active: AtomicU32,
     waiting: AtomicU32,
     spared: AtomicU32,
+    dry: AtomicU32,
+    /// Whether the worker of a stream is done with it.
+    pub is_free: AtomicBool,
     verdict: AtomicU64,
     /// What only a dry run has found: `generation:62 | TOO_SLOW, TOO_LONG`.
     marks: AtomicU64,
@@ -86,6 +89,8 @@ impl Entry {
             active: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             spared: AtomicU32::new(0),
+            dry: AtomicU32::new(0),
+            is_free: AtomicBool::new(false),
             verdict: AtomicU64::new(OPEN),
             marks: AtomicU64::new(OPEN),
             slow_bytes: AtomicU64::new(0),
@@ -115,6 +120,7 @@ impl Entry {
             word.store(0, Relaxed);
         }
         self.carry(Carried::default());
+        self.is_free.store(false, Relaxed);
         self.verdict.store(verdict(generation, OPEN), Relaxed);
         self.marks.store(verdict(generation, OPEN), Relaxed);
         self.set(&Bounds::default());
@@ -136,6 +142,7 @@ impl Entry {
         self.active.store(carried.active, Relaxed);
         self.waiting.store(carried.waiting, Relaxed);
         self.spared.store(carried.spared, Relaxed);
+        self.dry.store(carried.dry, Relaxed);
     }
 
     pub fn carried(&self) -> Carried {
@@ -143,6 +150,7 @@ impl Entry {
             active: self.active.load(Relaxed),
             waiting: self.waiting.load(Relaxed),
             spared: self.spared.load(Relaxed),
+            dry: self.dry.load(Relaxed),
         }
     }
 

@@ -20,6 +20,7 @@ const ONE_EACH: Carried = Carried {
     active: 1,
     waiting: 1,
     spared: 1,
+    dry: 1,
 };
 
 fn response(fd: i32, kind: Kind) -> Begun {
@@ -34,6 +35,7 @@ fn response(fd: i32, kind: Kind) -> Begun {
 const NOTHING: Findings = Findings {
     cut: None,
     marks: [None; 2],
+    is_charged: false,
 };
 
 #[test]
@@ -81,7 +83,8 @@ fn who_comes_too_late_neither_says_nor_finds_anything() {
     watched.goes_on(first, 5);
     watched.went_out(first, 1, 1);
     watched.carries(first, ONE_EACH);
-    watched.starts_anew(first, 99);
+    watched.began(first, 99);
+    watched.is_free(first);
     watched.moves(first, None);
     watched.spare(first);
     assert!(!watched.decide(first, late) && !watched.mark(first, late));
@@ -167,12 +170,12 @@ fn a_stream_tells_how_long_it_waited_and_a_connection_what_it_carries() {
     watched.went_out(carrier, 1000, 9);
     watched.went_out(carrier, 0, 17);
     watched.carries(carrier, ONE_EACH);
-    watched.starts_anew(carrier, 9);
+    watched.began(carrier, 12);
+    watched.is_free(stream);
     let connection = read(carrier);
     assert_eq!((connection.data, connection.other), (1000, 26));
-    assert_eq!((connection.carried, connection.started), (ONE_EACH, 11));
-    watched.starts_anew(carrier, 12);
-    assert_eq!(read(carrier).started, 12);
+    assert_eq!((connection.carried, connection.started), (ONE_EACH, 12));
+    assert_eq!((connection.is_free, read(stream).is_free), (false, true));
 }
 
 #[test]
