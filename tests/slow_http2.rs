@@ -21,11 +21,16 @@ const IN_TIME: Duration = Duration::from_secs(14);
 
 const BIG: u64 = 20 << 20;
 
+/// As long, but a worker has to be with it.
+const SCRIPT: &str =
+    "#!/bin/sh\nprintf 'Content-Type: x/y\\n\\n'\nhead -c 20971520 /dev/zero 2>&-\n";
+
 fn over_http2(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
         .load(&["http2"])
         .conf("Protocols h2c http/1.1")
         .big_file("hoge/big.bin", BIG)
+        .script("hoge/big.cgi", SCRIPT)
 }
 
 /// Bytes that are not like each other.
@@ -68,7 +73,7 @@ fn connection_of_which_no_stream_moves_is_cut(mpm: Mpm) {
     let h2 = httpd.client("127.0.0.2").h2();
     // One that is done says nothing against it.
     assert_eq!(h2.status("/hoge/small.txt"), 200);
-    let mut stalled = vec![open(&h2, "/hoge/big.bin"), open(&h2, "/hoge/big.bin")];
+    let mut stalled = vec![open(&h2, "/hoge/big.bin"), open(&h2, "/hoge/big.cgi")];
     // This one's worker is done with it: what is missing waits in mod_http2.
     let other = httpd.client("127.0.0.3").h2_with_window(1000);
     stalled.push(open(&other, "/hoge/some.bin"));
@@ -95,7 +100,7 @@ fn stream_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
         .conf("IPLimitMinRate 10000 after=3s window=4s")
         .start();
     let h2 = httpd.client("127.0.0.2").h2();
-    let mut drips = open(&h2, "/hoge/big.bin");
+    let mut drips = open(&h2, "/hoge/big.cgi");
     let mut sibling = open(&h2, "/hoge/big.bin");
     let start = Instant::now();
     while httpd.log_lines("limitipconn(501): ").is_empty() {
@@ -175,22 +180,41 @@ fn nothing_is_cut_in_a_dry_run_or_below_the_mark(mpm: Mpm) {
              <Location /hoge>
                  IPLimitDryRun On
                  IPLimitMinRate 10000 after=1s window=2s
+             </Location>
+             <Location /off>
+                 IPLimitMinRate off
              </Location>",
         )
         .big_file("fuga/big.bin", BIG)
+        .script("fuga/big.cgi", SCRIPT)
+        .big_file("off/big.bin", BIG)
+        .script("off/big.cgi", SCRIPT)
         .start();
-    let (dry, below) = (
-        httpd.client("127.0.0.2").h2(),
-        httpd.client("127.0.0.3").h2(),
-    );
-    let (dry_stream, below_stream) = (open(&dry, "/hoge/big.bin"), open(&below, "/fuga/big.bin"));
+    let paths = [
+        "/hoge/big.bin",
+        "/hoge/big.cgi",
+        "/fuga/big.bin",
+        "/fuga/big.cgi",
+        "/off/big.bin",
+        "/off/big.cgi",
+    ];
+    let clients: Vec<_> = (2..).zip(paths).collect();
+    let streams = clients.iter().map(|(n, path)| {
+        let h2 = httpd.client(&format!("127.0.0.{n}")).h2();
+        let stream = open(&h2, path);
+        (h2, stream)
+    });
+    let streams: Vec<_> = streams.collect();
     std::thread::sleep(Duration::from_secs(7));
-    for stream in [dry_stream, below_stream] {
+    for (_h2, stream) in streams {
         assert_eq!(stream.finish().body.len() as u64, BIG);
     }
-    let lines = httpd.wait_for_log("limitipconn(501): ");
-    assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert!(lines[0].contains("client 127.0.0.2 would be cut (dry run): too slow"));
+    let both = [2, 3].map(|n| format!("client 127.0.0.{n} would be cut (dry run): too slow"));
+    for text in &both {
+        httpd.wait_for_log(text);
+    }
+    let lines = httpd.log_lines("limitipconn(501): ");
+    assert_eq!(lines.len(), 2, "{lines:#?}");
 }
 
 fn bodies_are_what_they_were(mpm: Mpm) {

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{H2, Httpd, Mpm, Setup, Stream, at_once, on_threaded_mpms};
+use support::{H2, Httpd, Mpm, Setup, Stream, at_once, on_threaded_mpms, wait_until};
 
 on_threaded_mpms!(
     control_frames_are_no_progress,
@@ -23,6 +23,10 @@ const IN_TIME: Duration = Duration::from_secs(20);
 
 const BIG: u64 = 20 << 20;
 
+/// As long, but a worker has to be with it.
+const SCRIPT: &str =
+    "#!/bin/sh\nprintf 'Content-Type: x/y\\n\\n'\nhead -c 20971520 /dev/zero 2>&-\n";
+
 fn over_http2(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
         .load(&["http2"])
@@ -30,6 +34,7 @@ fn over_http2(mpm: Mpm) -> Setup {
         .conf("Protocols h2c http/1.1")
         .big_file("hoge/big.bin", BIG)
         .big_file("fuga/big.bin", BIG)
+        .script("hoge/big.cgi", SCRIPT)
 }
 
 #[track_caller]
@@ -45,8 +50,14 @@ fn wait_for_cuts(httpd: &Httpd, number: u64, since: Instant) {
     httpd.wait_for_within(IN_TIME, |gauge| gauge.number("cut_too_slow") >= number);
     let took = since.elapsed();
     assert!(took >= Duration::from_secs(6), "too soon: {took:?}");
-    httpd.wait_for_log("limitipconn(501): ");
-    let lines = httpd.log_lines("limitipconn(501): ");
+    // They are counted before they are written.
+    let lines = wait_until(IN_TIME, || {
+        let lines = httpd.log_lines("limitipconn(501): ");
+        match lines.len() as u64 >= number {
+            true => Ok(lines),
+            false => Err(lines),
+        }
+    });
     assert_eq!(lines.len() as u64, number, "{lines:#?}");
     for line in &lines {
         assert!(line.contains(" cut: too slow: "), "{line}");
@@ -61,7 +72,7 @@ fn control_frames_are_no_progress(mpm: Mpm) {
         .start();
     let start = Instant::now();
     let stalls = httpd.client("127.0.0.2").h2();
-    let stalled = open(&stalls, "/hoge/big.bin");
+    let stalled = open(&stalls, "/hoge/big.cgi");
     // The worker of this one is done with it: what is missing waits in mod_http2.
     let waits = httpd.client("127.0.0.3").h2_with_window(1000);
     let rest = open(&waits, "/hoge/some.bin");
@@ -107,7 +118,7 @@ fn upload_and_events_beside_a_download_do_not_save_it(mpm: Mpm) {
     let start = Instant::now();
     let events = open(&h2, "/hoge/hold.cgi?events");
     let mut upload = h2.upload("/hoge/takes.cgi");
-    let stalled = open(&h2, "/hoge/big.bin");
+    let stalled = open(&h2, "/hoge/big.cgi");
     let mut sent = 0;
     while httpd.log_lines("limitipconn(501): ").is_empty() {
         assert!(start.elapsed() < IN_TIME, "it is not cut");
@@ -127,12 +138,13 @@ fn upload_and_events_beside_a_download_do_not_save_it(mpm: Mpm) {
 
 /// A window of less than a piece: each of its bytes counts when it has gone out.
 fn small_window_hides_no_drip_and_harms_nobody(mpm: Mpm) {
-    let httpd = over_http2(mpm).conf(RULE).start();
+    let rule = "IPLimitMinRate 2000 after=3s window=4s";
+    let httpd = over_http2(mpm).conf(rule).start();
     let start = Instant::now();
     let drips = httpd.client("127.0.0.2").h2_with_window(1000);
-    let mut dripping = open(&drips, "/hoge/big.bin");
+    let mut dripping = open(&drips, "/hoge/big.cgi");
     let fast = httpd.client("127.0.0.3").h2_with_window(1000);
-    let mut flowing = open(&fast, "/hoge/big.bin");
+    let mut flowing = open(&fast, "/hoge/big.cgi");
     let until = start + IN_TIME;
     std::thread::scope(|scope| {
         // Half a kilobyte at a time, since a client gives windows back by halves.
@@ -158,15 +170,16 @@ fn stalled_stream_is_reset_whatever_h2streamtimeout_says(mpm: Mpm) {
         .conf("H2StreamTimeout 2")
         .conf(RULE)
         .conf("<Location /fuga>\nIPLimitMinRate off\n</Location>")
+        .script("fuga/big.cgi", SCRIPT)
         .start();
     let start = Instant::now();
     let h2 = httpd.client("127.0.0.2").h2();
-    let stalled = open(&h2, "/hoge/big.bin");
+    let stalled = open(&h2, "/hoge/big.cgi");
     let mut active = open(&h2, "/hoge/big.bin");
     // Nobody measures these two: they are mod_http2's.
-    let unmeasured = open(&h2, "/fuga/big.bin");
+    let unmeasured = open(&h2, "/fuga/big.cgi");
     let other = httpd.client("127.0.0.3").h2();
-    let alone = open(&other, "/fuga/big.bin");
+    let alone = open(&other, "/fuga/big.cgi");
     let mut bytes = 0;
     while httpd.log_lines("limitipconn(501): ").is_empty() {
         assert!(start.elapsed() < IN_TIME, "it is not cut");
@@ -212,7 +225,7 @@ fn whoever_may_not_be_cut_is_not_cut_with_its_connection(mpm: Mpm) {
     let clients = [("/fuga", 2), ("/dry", 3), ("/spared", 4)].map(|(place, n)| {
         let h2 = httpd.client(&format!("127.0.0.{n}")).h2();
         let spared = open(&h2, &format!("{place}/big.bin"));
-        let stalled = open(&h2, "/hoge/big.bin");
+        let stalled = open(&h2, "/hoge/big.cgi");
         (h2, spared, stalled)
     });
     wait_for_cuts(&httpd, 3, start);
@@ -244,11 +257,13 @@ fn streams_of_one_client_leave_the_watch_to_others(mpm: Mpm) {
              SendBufferSize 16384",
         )
         .conf(RULE)
+        // Lines of hundreds of streams would leave no room for others.
+        .conf("<Location /fuga>\nIPLimitLogLevel debug\n</Location>")
         .start();
     let start = Instant::now();
     let many: Vec<_> = at_once(4, |_| {
         let h2 = httpd.client("127.0.0.2").h2();
-        let streams = h2.open_many(100, "/hoge/big.bin");
+        let streams = h2.open_many(100, "/fuga/big.bin");
         (h2, streams)
     });
     let slow = httpd.client("127.0.0.3").read_slowly("/hoge/big.bin");
@@ -267,7 +282,7 @@ fn response_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
         .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
         .start();
     let h2 = httpd.client("127.0.0.2").h2();
-    let (mut long, mut sibling) = (open(&h2, "/hoge/big.bin"), open(&h2, "/fuga/big.bin"));
+    let (mut long, mut sibling) = (open(&h2, "/hoge/big.cgi"), open(&h2, "/fuga/big.bin"));
     let start = Instant::now();
     let mut bytes = 0;
     // Both at a megabyte a second or so.

@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// A connection on which nothing was sent yet.
-    pub(super) fn socket(&self) -> io::Result<TcpStream> {
+    pub fn socket(&self) -> io::Result<TcpStream> {
         let socket = Socket::new(Domain::for_address(self.server), Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(self.source, 0).into())?;
         if let Some(size) = self.receive_buffer {

@@ -1,0 +1,152 @@
+//! Files over HTTP/2: httpd needs no worker for what is left of them, and none is kept by being
+//! measured. Their connection is judged.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use support::{Client, Httpd, Mpm, Setup, on_threaded_mpms, wait_until};
+
+on_threaded_mpms!(
+    downloads_leave_the_workers_to_others,
+    who_does_not_read_its_socket_is_cut_or_told_of,
+    files_that_last_too_long_end_with_their_connection,
+);
+
+/// after= and window=, and much more.
+const IN_TIME: Duration = Duration::from_secs(20);
+
+const BIG: u64 = 20 << 20;
+
+fn over_http2(mpm: Mpm) -> Setup {
+    Httpd::on(mpm)
+        .load(&["http2"])
+        .conf("Protocols h2c http/1.1")
+        .big_file("hoge/big.bin", BIG)
+        .big_file("fuga/big.bin", BIG)
+}
+
+fn downloads_leave_the_workers_to_others(mpm: Mpm) {
+    for lines in [
+        "IPLimitMinRate 1000 busy=80%",
+        "IPLimitMaxTime 2h busy=90%",
+        "IPLimitMinRate 1000\nIPLimitDryRun On",
+    ] {
+        let httpd = over_http2(mpm)
+            .conf("StartServers 1\nServerLimit 1\nThreadLimit 16\nThreadsPerChild 16\nMaxRequestWorkers 16
+                 MinSpareThreads 1\nMaxSpareThreads 16\nH2MinWorkers 8\nH2MaxWorkers 8")
+            .conf(lines)
+            .start();
+        let clients = [2, 3, 4, 5].map(|n| httpd.client(&format!("127.0.0.{n}")).h2());
+        // What a client has not read it grants no window for.
+        let mut downloads: Vec<_> = clients
+            .iter()
+            .flat_map(|h2| h2.open_many(10, "/hoge/big.bin"))
+            .collect();
+        for stream in &mut downloads {
+            assert_eq!(stream.status(), 200);
+            assert!(matches!(stream.try_read(), Ok(Some(_))), "{lines}");
+        }
+        let innocent = httpd.client("127.0.0.6").h2();
+        assert_eq!(innocent.get("/hoge/hello.cgi").status, 200, "{lines}");
+        assert_eq!(innocent.get("/hoge/small.txt").text(), "ok\n");
+        drop((downloads, clients, innocent));
+        let gauge = httpd.wait_for_quiet();
+        let cut = ["cut_too_slow", "cut_too_long", "faults"].map(|name| gauge.number(name));
+        assert_eq!(cut, [0; 3], "{lines}");
+    }
+}
+
+/// Frames of HTTP/2, by hand.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Asks for a path, with windows that nothing of it fills, and reads nothing.
+fn ask_and_not_read(client: &Client, path: &str) -> TcpStream {
+    // :method GET, :scheme http; :path and :authority as they are (RFC 7541).
+    let mut head = vec![0x82, 0x86, 0x04, path.len() as u8];
+    head.extend(path.bytes());
+    head.extend([0x01, 9]);
+    head.extend(b"localhost");
+    let window = [[0, 4].as_slice(), &(1u32 << 30).to_be_bytes()].concat();
+    let bytes = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, 0, &window),
+        frame(8, 0, 0, &(1u32 << 30).to_be_bytes()),
+        frame(1, 5, 1, &head),
+    ];
+    let mut socket = client.socket().expect("connect");
+    socket.write_all(&bytes.concat()).expect("ask");
+    socket
+}
+
+fn who_does_not_read_its_socket_is_cut_or_told_of(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .expect_log("limitipconn(501): ")
+        .conf(
+            "SendBufferSize 16384
+             IPLimitMinRate 10000 after=3s window=4s
+             <Location /fuga>
+                 IPLimitDryRun On
+                 IPLimitMinRate 10000 after=3s window=4s
+             </Location>",
+        )
+        .start();
+    let ask = |n, path| {
+        let client = httpd.client(&format!("127.0.0.{n}")).with_tiny_buffer();
+        ask_and_not_read(&client, path)
+    };
+    let start = Instant::now();
+    let (_cut, mut dry) = (ask(2, "/hoge/big.bin"), ask(3, "/fuga/big.bin"));
+    httpd.wait_for_log("limitipconn(501): client 127.0.0.2 cut: too slow: ");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(6), "too soon: {took:?}");
+    std::thread::sleep(Duration::from_secs(1));
+    // It is told when the response is whole.
+    let (mut bytes, mut piece) = (0, vec![0; 1 << 16]);
+    while bytes < BIG {
+        let read = dry.read(&mut piece).expect("more of the body");
+        assert!(read > 0, "it is not whole");
+        bytes += read as u64;
+    }
+    drop(dry);
+    httpd.wait_for_log("limitipconn(501): client 127.0.0.3 would be cut (dry run): too slow: ");
+    assert_eq!(httpd.log_lines("limitipconn(501): ").len(), 2);
+}
+
+fn files_that_last_too_long_end_with_their_connection(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .expect_log("limitipconn(501): ")
+        .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
+        .conf("MaxHitsPerIP 1/h on=slow")
+        .start();
+    let (alone, beside) = (
+        httpd.client("127.0.0.2").h2(),
+        httpd.client("127.0.0.3").h2(),
+    );
+    let cut = alone.open_many(3, "/hoge/big.bin");
+    let _spared = beside.open("/hoge/big.bin");
+    let _other = beside.open("/fuga/big.bin");
+    let line = "limitipconn(501): client 127.0.0.2 cut: held for 2 s, vhost ";
+    wait_until(IN_TIME, || match httpd.log_lines(line).len() {
+        3 => Ok(()),
+        other => Err(other),
+    });
+    for stream in cut {
+        assert!(stream.try_finish().is_err(), "it is whole");
+    }
+    assert_eq!(beside.status("/hoge/small.txt"), 200);
+    assert_eq!(httpd.gauge().number("cut_too_long"), 3);
+    // One cut is one charge: the next request is within the rate still.
+    assert_eq!(
+        httpd.client("127.0.0.2").h2().status("/fuga/small.txt"),
+        200
+    );
+}
