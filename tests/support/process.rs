@@ -84,6 +84,14 @@ impl Process {
         self.descriptors().into_iter().map(kind).collect()
     }
 
+    /// Whether both have the same socket open: of a child and its parent, one that listens.
+    pub fn shares_a_socket(self, other: Process) -> bool {
+        let others = other.descriptors();
+        let own = self.descriptors();
+        own.iter()
+            .any(|file| file.starts_with("socket:") && others.contains(file))
+    }
+
     /// The targets of its file descriptors, sorted.
     fn descriptors(self) -> Vec<String> {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.0))

@@ -212,6 +212,12 @@ impl Httpd {
             }
         });
         self.wait_for_children_besides(&old);
+        // A child that is about to finish may still take a connection, by its old configuration.
+        let parent = self.parent();
+        wait_until(DEADLINE, || {
+            let listening = old.iter().find(|child| child.shares_a_socket(parent));
+            listening.map_or(Ok(()), |child| Err(format!("{child:?} still listens")))
+        });
     }
 
     /// Waits until there are new children, with all their threads: a signal that comes while
