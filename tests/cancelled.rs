@@ -95,10 +95,7 @@ fn cancelled_streams(h2: H2, round: usize) {
 
 /// Two thousand requests, nine of ten over HTTP/2.
 fn cancelled_streams_and_reset_connections(mpm: Mpm) {
-    let httpd = around_the_limit(mpm)
-        .load(&["http2"])
-        .conf("Protocols h2c http/1.1")
-        .start();
+    let httpd = around_the_limit(mpm).over_h2c().start();
     let client = httpd.client("127.0.0.2");
     at_once(THREADS, |_| {
         for round in 0..50 {

@@ -22,8 +22,7 @@ const BIG: u64 = 20 << 20;
 
 fn over_http2(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
-        .load(&["http2"])
-        .conf("Protocols h2c http/1.1")
+        .over_h2c()
         .big_file("hoge/big.bin", BIG)
         .big_file("fuga/big.bin", BIG)
 }

@@ -21,16 +21,11 @@ const IN_TIME: Duration = Duration::from_secs(14);
 
 const BIG: u64 = 20 << 20;
 
-/// As long, but a worker has to be with it.
-const SCRIPT: &str =
-    "#!/bin/sh\nprintf 'Content-Type: x/y\\n\\n'\nhead -c 20971520 /dev/zero 2>&-\n";
-
 fn over_http2(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
-        .load(&["http2"])
-        .conf("Protocols h2c http/1.1")
+        .over_h2c()
         .big_file("hoge/big.bin", BIG)
-        .script("hoge/big.cgi", SCRIPT)
+        .big_script("hoge/big.cgi", BIG)
 }
 
 /// Bytes that are not like each other.
@@ -186,9 +181,9 @@ fn nothing_is_cut_in_a_dry_run_or_below_the_mark(mpm: Mpm) {
              </Location>",
         )
         .big_file("fuga/big.bin", BIG)
-        .script("fuga/big.cgi", SCRIPT)
+        .big_script("fuga/big.cgi", BIG)
         .big_file("off/big.bin", BIG)
-        .script("off/big.cgi", SCRIPT)
+        .big_script("off/big.cgi", BIG)
         .start();
     let paths = [
         "/hoge/big.bin",

@@ -23,18 +23,13 @@ const IN_TIME: Duration = Duration::from_secs(20);
 
 const BIG: u64 = 20 << 20;
 
-/// As long, but a worker has to be with it.
-const SCRIPT: &str =
-    "#!/bin/sh\nprintf 'Content-Type: x/y\\n\\n'\nhead -c 20971520 /dev/zero 2>&-\n";
-
 fn over_http2(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
-        .load(&["http2"])
+        .over_h2c()
         .expect_log("limitipconn(501): ")
-        .conf("Protocols h2c http/1.1")
         .big_file("hoge/big.bin", BIG)
         .big_file("fuga/big.bin", BIG)
-        .script("hoge/big.cgi", SCRIPT)
+        .big_script("hoge/big.cgi", BIG)
 }
 
 #[track_caller]
@@ -170,7 +165,7 @@ fn stalled_stream_is_reset_whatever_h2streamtimeout_says(mpm: Mpm) {
         .conf("H2StreamTimeout 2")
         .conf(RULE)
         .conf("<Location /fuga>\nIPLimitMinRate off\n</Location>")
-        .script("fuga/big.cgi", SCRIPT)
+        .big_script("fuga/big.cgi", BIG)
         .start();
     let start = Instant::now();
     let h2 = httpd.client("127.0.0.2").h2();

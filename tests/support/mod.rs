@@ -11,6 +11,7 @@ mod backend;
 mod base;
 mod browser;
 mod client;
+mod files;
 mod gauge;
 mod h2;
 mod held;

@@ -10,6 +10,11 @@ pub const HELLO: &str = "#!/bin/sh
 printf 'Content-Type: text/plain\\n\\nhello\\n'
 ";
 
+/// Writes so many zeros, and says nothing when nobody takes them.
+pub fn zeros(bytes: u64) -> String {
+    format!("#!/bin/sh\nprintf 'Content-Type: x/y\\n\\n'\nhead -c {bytes} /dev/zero 2>&-\n")
+}
+
 /// Says `started`, then waits at the gate that its query names; a gate that is not there is open.
 pub fn hold(gates: &Path) -> String {
     format!(

@@ -1,16 +1,16 @@
-//! A server before its start: what it is loaded with, what it says, which files it serves.
+//! A server before its start: what it is loaded with and what it says.
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::files::make_dir;
 use super::recipe::Recipe;
-use super::{Backend, DEADLINE, Httpd, Mpm, base, log, scripts};
+use super::{Backend, DEADLINE, Httpd, Mpm, base, log};
 
 /// A server that is not started yet. Dropped, its directory is removed.
 pub struct Setup {
@@ -178,71 +178,15 @@ impl Setup {
         self
     }
 
-    /// A directory of the document root with `hold.cgi`, `hello.cgi`, `small.txt` and `index.html`.
+    /// HTTP/2 without TLS, for clients that begin with it.
     #[must_use]
-    pub fn furnish(self, dir: &str) -> Setup {
-        let title = if dir.is_empty() { "root" } else { dir };
-        let hold = scripts::hold(&self.dir().join("gates"));
-        self.script(&format!("{dir}/hold.cgi"), &hold)
-            .script(&format!("{dir}/hello.cgi"), scripts::HELLO)
-            .file(&format!("{dir}/small.txt"), "ok\n")
-            .file(&format!("{dir}/index.html"), format!("{title}\n"))
-    }
-
-    /// Writes a file into the document root.
-    #[must_use]
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Setup {
-        let place = self.place(path);
-        fs::write(&place, text).unwrap_or_else(|e| panic!("write {}: {e}", place.display()));
-        set_mode(&place, 0o644);
-        self
-    }
-
-    /// Writes a script into the document root.
-    #[must_use]
-    pub fn script(self, path: &str, text: &str) -> Setup {
-        let place = self.place(path);
-        let this = self.file(path, text);
-        set_mode(&place, 0o755);
-        this
-    }
-
-    /// Makes a file of so many bytes, all zero and taking no room.
-    #[must_use]
-    pub fn big_file(self, path: &str, bytes: u64) -> Setup {
-        let place = self.place(path);
-        let this = self.file(path, "");
-        let file = fs::File::options().write(true).open(place);
-        file.and_then(|file| file.set_len(bytes))
-            .expect("make a big file");
-        this
-    }
-
-    /// Makes a directory of the server's own into which its children may write.
-    #[must_use]
-    pub fn writable_dir(self, name: &str) -> Setup {
-        let place = self.dir().join(name);
-        make_dir(&place);
-        set_mode(&place, 0o777);
-        self
+    pub fn over_h2c(self) -> Setup {
+        self.load(&["http2"]).conf("Protocols h2c http/1.1")
     }
 
     /// The server's own directory.
     pub fn dir(&self) -> &Path {
         &self.recipe.dir
-    }
-
-    /// Where a file of the document root lies; its directory is there.
-    fn place(&self, path: &str) -> PathBuf {
-        let place = self.dir().join("htdocs").join(path.trim_start_matches('/'));
-        let mut missing: Vec<_> = place
-            .ancestors()
-            .skip(1)
-            .take_while(|dir| !dir.exists())
-            .collect();
-        missing.reverse();
-        missing.into_iter().for_each(make_dir);
-        place
     }
 
     fn httpd(&self) -> Command {
@@ -374,16 +318,6 @@ fn await_start(child: &mut Child, dir: &Path) -> Result<(), String> {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-}
-
-/// Whatever the umask: the server's children run as another user.
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set the mode of a file");
-}
-
-fn make_dir(path: &Path) {
-    fs::create_dir(path).unwrap_or_else(|e| panic!("create {}: {e}", path.display()));
-    set_mode(path, 0o755);
 }
 
 /// `LIMITIPCONN_KEEP=1` keeps the directories for a look.
