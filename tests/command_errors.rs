@@ -13,6 +13,7 @@ use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -169,15 +170,20 @@ fn root_is_nobody_before_it_takes_a_lock() {
     assert_eq!(httpd.client("127.0.0.2").status("/hoge/"), 429);
 }
 
-/// A copy of the server's memory in which one word of its beginning is another.
-fn memory_of_another(httpd: &Httpd, word: u64) -> OwnedFd {
+/// Where the shared memory of a server can be opened.
+fn memory_of(httpd: &Httpd) -> PathBuf {
     let parent = httpd.parent().0;
     let fds = fs::read_dir(format!("/proc/{parent}/fd")).expect("root, or the same user");
     let place = fds.flatten().map(|entry| entry.path()).find(|path| {
         let target = fs::read_link(path).unwrap_or_default();
         target.to_string_lossy().starts_with("/memfd:limitipconn")
     });
-    let mut bytes = fs::read(place.expect("shared memory")).expect("read it");
+    place.expect("shared memory")
+}
+
+/// A copy of the server's memory in which one word of its beginning is another.
+fn memory_of_another(httpd: &Httpd, word: u64) -> OwnedFd {
+    let mut bytes = fs::read(memory_of(httpd)).expect("read it");
     bytes[word as usize * 8] ^= 1;
     // SAFETY: the name is a C string; the new descriptor is ours alone.
     let copy = unsafe {
@@ -250,6 +256,28 @@ fn memory_of_another_user_is_not_read() {
         sentence.ends_with("made by a user who is neither root nor you"),
         "{sentence}"
     );
+}
+
+/// As a child of httpd has, until it is set up.
+#[test]
+fn who_only_holds_the_memory_is_no_server() {
+    let httpd = Httpd::on(Mpm::Prefork).conf(HOGE).start();
+    let memory = fs::File::open(memory_of(&httpd)).expect("open it");
+    let holder = Command::new("sleep").arg("60").stdin(memory).spawn();
+    let mut holder = holder.expect("run sleep");
+    let named = holder.id().to_string();
+    let file = httpd.dir().join("holder.pid");
+    fs::write(&file, &named).expect("write a file");
+    let said = [
+        limitipconn(&["show", "--pid", &named]),
+        limitipconn(&["clear", "127.0.0.1", "--pid-file", path(&file)]),
+    ];
+    holder.kill().expect("end it");
+    holder.wait().expect("wait for it");
+    for said in said {
+        let sentence = said.failed(1);
+        assert!(sentence.contains("it is no parent of httpd"), "{sentence}");
+    }
 }
 
 /// A reader that goes away is no failure.

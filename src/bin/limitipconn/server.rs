@@ -67,11 +67,11 @@ impl Which {
     /// The httpd that is meant. The error says why there is none.
     pub fn find(&self) -> Result<Server, String> {
         match (self.pid, &self.pid_file) {
-            (Some(number), _) => Server::of(Process(number)),
+            (Some(number), _) => Server::named(Process(number)),
             (None, Some(file)) => {
                 let process = read_pid_file(file)
                     .map_err(|why| format!("--pid-file: \"{}\" {why}", file.display()))?;
-                Server::of(process)
+                Server::named(process)
             }
             (None, None) => search(),
         }
@@ -96,7 +96,7 @@ fn search() -> Result<Server, String> {
         .collect();
     named.sort_unstable();
     named.dedup();
-    let of_files: Vec<_> = named.iter().map(|process| Server::of(*process)).collect();
+    let of_files: Vec<_> = named.into_iter().map(Server::named).collect();
     if of_files.iter().any(Result::is_ok) {
         return the_only_one(of_files.into_iter().flatten().collect());
     }
@@ -225,6 +225,15 @@ impl Server {
             _ => String::new(),
         };
         Err(format!("process {number} ({name}): {why}{advice}"))
+    }
+
+    /// The same of a process that somebody named. A child has the memory, too, until it is set up.
+    fn named(process: Process) -> Result<Server, String> {
+        let server = Server::of(process)?;
+        match server.is_of_parent() {
+            true => Ok(server),
+            false => Err(without_module(process, &process.name())),
+        }
     }
 
     /// Whether the process is the one that wrote what it is.
