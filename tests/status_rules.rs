@@ -80,7 +80,11 @@ fn nearest_keys_are_those_that_the_rule_compares_with(mpm: Mpm) {
     let statuses = [(); 4].map(|()| frozen.status("/fuga/small.txt"));
     assert_eq!(statuses, [200, 200, 200, 429]);
     // The last connection of that client ends a moment after its answer.
-    let gauge = httpd.wait_for(|gauge| gauge.count_of("MaxConnPerIP@server", "127.0.0.4") == 0);
+    let has_gone = |gauge: &Gauge, limit| {
+        let nearest = nearest(gauge, "MaxConnPerIP@server", limit);
+        nearest.iter().all(|(key, _)| key != "127.0.0.4")
+    };
+    let gauge = httpd.wait_for(|gauge| has_gone(gauge, 31) && has_gone(gauge, 32));
     for (rule, limit, expected) in [
         (
             "MaxConnPerIP@server",
