@@ -65,6 +65,7 @@ impl Streams {
         let before = meter.bounds.replace(*bounds);
         if !meter.is_sent.get() {
             self.rebind(guard, running, meter, [&before, bounds]);
+            self.publish(guard, running);
         }
         match meter.entry.get() {
             Some(entry) => running.child.watched.bound(entry, bounds),
@@ -112,7 +113,6 @@ impl Streams {
                 watched.began(entry, youngest);
             }
         }
-        self.publish(guard, running);
     }
 
     /// What holds for all the streams of the connection together.

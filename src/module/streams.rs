@@ -39,7 +39,7 @@ pub struct Streams {
     pub(super) waiting: Cell<u32>,
     /// How many have an entry of their own in the watch.
     pub(super) entries: Cell<u32>,
-    /// Whether all of them do.
+    /// Whether all that are live wait.
     pub(super) all_wait: Cell<bool>,
     /// How many of those that have not gone out have a minimum, in earnest and in a dry run;
     /// what holds for these together, and when the youngest began.
