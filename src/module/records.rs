@@ -88,8 +88,7 @@ fn describe_shared(
 ) {
     let ledger = runtime.segment.ledger();
     ledger.touch(index, runtime.generation);
-    let is_known = ledger.get(index).is_some_and(|record| record.keys != 0);
-    if met_on.is_none() || !is_known {
+    if met_on.is_none() || !ledger.is_described(index) {
         ledger.describe(index, keys_of(rule).pack(), of.pack());
     }
 }

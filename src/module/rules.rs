@@ -58,7 +58,8 @@ pub struct Placed<'p> {
     shared: Cell<CountId>,
     /// Whether it counts over all servers with the same IPLimitRedis.
     pub in_fleet: bool,
-    /// The same two names, as all of those servers make them; set when everything was read.
+    /// The same two names, as all of those servers make them; set when everything was read, of
+    /// a rule that counts over them.
     fleet: Cell<[CountId; 2]>,
     /// Its record in shared memory, when there was room.
     pub record: Cell<Option<RecordIndex>>,
@@ -175,14 +176,16 @@ impl<'p> Placed<'p> {
             true => count,
             false => CountId(count.0 ^ CountId::named(&["for", &clients]).0),
         });
-        let home = self.server.and_then(|server| server.config(MODULE));
-        let CountId(home) = home.map_or(CountId(0), |site| site.fleet_id.get());
-        let CountId(own) =
-            CountId::named(&["fleet", directive, zone, place_name, &period, &clients]);
-        self.fleet.set([
-            CountId(own ^ home.rotate_left(1)),
-            CountId::named(&["fleet shared", directive, zone, level, &period]),
-        ]);
+        if self.in_fleet {
+            let home = self.server.and_then(|server| server.config(MODULE));
+            let CountId(home) = home.map_or(CountId(0), |site| site.fleet_id.get());
+            let CountId(own) =
+                CountId::named(&["fleet", directive, zone, place_name, &period, &clients]);
+            self.fleet.set([
+                CountId(own ^ home.rotate_left(1)),
+                CountId::named(&["fleet shared", directive, zone, level, &period]),
+            ]);
+        }
     }
 
     /// `name:port` of the virtual host that it is written in; None for the main server.

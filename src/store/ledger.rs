@@ -169,6 +169,14 @@ impl Ledger {
         }
     }
 
+    /// Whether somebody has said so.
+    pub fn is_described(&self, index: RecordIndex) -> bool {
+        let record = self.records.get(index.0 as usize);
+        // Acquire: pairs with the Release of `register`.
+        record
+            .is_some_and(|record| record.ready.load(Acquire) != 0 && record.keys.load(Relaxed) != 0)
+    }
+
     /// Counts a request that the rule was asked about.
     #[inline]
     pub fn count(&self, index: RecordIndex, fate: Fate) {
