@@ -9,22 +9,28 @@ use crate::limit::rating::{Limit, Statuses};
 use crate::store::Name;
 use crate::store::fleet::{Order, Step};
 
+/// How a key was charged.
+#[derive(Clone, Copy)]
+pub struct Charged {
+    /// The state that it made.
+    pub state: u64,
+    /// When, by the clock of rates.
+    pub at: u64,
+    /// Whether that was in a count of several servers, and by their clock.
+    pub is_away: bool,
+}
+
 /// A token that was taken, or a hit that was counted.
 #[derive(Clone, Copy)]
 struct Charge {
     /// Of the key within its count.
     digest: Digest,
     limit: Limit,
-    /// The state that it made.
-    charged: u64,
-    /// When, by the clock of rates.
-    at: u64,
+    charged: Charged,
     /// Whether it stays whatever comes: the work was done.
     is_settled: bool,
     /// Whether it stays when a dry run marks the request.
     outlives_mark: bool,
-    /// Whether it was charged in a count of several servers, by their clock.
-    is_away: bool,
 }
 
 /// A charge that waits for the status of the answer.
@@ -65,41 +71,14 @@ impl<'r> Charges<'r> {
         self.taken.iter().any(|charge| charge.digest == digest)
     }
 
-    /// Notes that the key was charged at this time, which made its state `charged`.
-    pub fn note(
-        &self,
-        digest: Digest,
-        limit: Limit,
-        (charged, at): (u64, u64),
-        outlives_mark: bool,
-    ) {
+    /// Notes that the key was charged.
+    pub fn note(&self, digest: Digest, limit: Limit, charged: Charged, outlives_mark: bool) {
         self.taken.push(Charge {
             digest,
             limit,
             charged,
-            at,
             is_settled: false,
             outlives_mark,
-            is_away: false,
-        });
-    }
-
-    /// The same, of a charge in a count of several servers and by their clock.
-    pub fn note_away(
-        &self,
-        digest: Digest,
-        limit: Limit,
-        (charged, at): (u64, u64),
-        outlives_mark: bool,
-    ) {
-        self.taken.push(Charge {
-            digest,
-            limit,
-            charged,
-            at,
-            is_settled: false,
-            outlives_mark,
-            is_away: true,
         });
     }
 
@@ -122,25 +101,22 @@ impl<'r> Charges<'r> {
 
     /// Takes charges back: a refused request costs nothing.
     pub fn refund(&self, running: Running) {
-        while let Some(charge) = self.taken.take(|charge| !charge.is_settled) {
-            refund(running, charge);
-        }
-        while self.late.take(|late| !late.is_settled).is_some() {}
+        self.take_back(running, |_| true);
     }
 
     /// Takes back what a dry run's own rules have charged for a request that it marks.
     pub fn refund_marked(&self, running: Running) {
-        while let Some(charge) = self
-            .taken
-            .take(|charge| !charge.outlives_mark && !charge.is_settled)
-        {
+        self.take_back(running, |outlives_mark| !outlives_mark);
+    }
+
+    /// Takes back what is not settled and goes, by whether it outlives a mark.
+    fn take_back(&self, running: Running, goes: impl Fn(bool) -> bool) {
+        let is_taken = |charge: &Charge| !charge.is_settled && goes(charge.outlives_mark);
+        while let Some(charge) = self.taken.take(is_taken) {
             refund(running, charge);
         }
-        while self
-            .late
-            .take(|late| !late.outlives_mark && !late.is_settled)
-            .is_some()
-        {}
+        let is_late = |late: &Late<'_>| !late.is_settled && goes(late.outlives_mark);
+        while self.late.take(is_late).is_some() {}
     }
 
     /// Notes that the key is to be charged if the answer has one of these statuses; and in the
@@ -222,16 +198,15 @@ fn tell_away(running: Running, key: Digest, limit: Limit, step: Step) {
 }
 
 fn refund(running: Running, charge: Charge) {
-    if charge.is_away {
-        let (charged, at) = (charge.charged, charge.at);
-        let step = Step::Refund { charged, at };
-        return tell_away(running, charge.digest, charge.limit, step);
+    let Charge { digest, limit, .. } = charge;
+    let Charged { state, at, is_away } = charge.charged;
+    if is_away {
+        let step = Step::Refund { charged: state, at };
+        return tell_away(running, digest, limit, step);
     }
     let now = running.nanos();
     running
         .child
         .holder
-        .change_known_rate(charge.digest, |word| {
-            charge.limit.refund(word, now, charge.charged, charge.at)
-        });
+        .change_known_rate(digest, |word| limit.refund(word, now, state, at));
 }

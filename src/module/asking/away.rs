@@ -9,6 +9,7 @@ use crate::limit::fleet::OnFailure;
 use crate::limit::key::Digest;
 use crate::limit::rating::{Decision, Limit, Pass, Rating};
 use crate::limit::rule::{Meaning, Scope};
+use crate::module::charges::Charged;
 use crate::module::fleet::{self, Missed};
 use crate::module::found::Found;
 use crate::module::rules::Placed;
@@ -150,8 +151,12 @@ impl<'r> Asking<'r> {
             Decision::Pass(pass) => {
                 if !is_later {
                     let outlives_mark = !self.answer.settings.is_dry_run();
-                    trip.charges
-                        .note_away(key, *limit, (pass.next, now), outlives_mark);
+                    let charged = Charged {
+                        state: pass.next,
+                        at: now,
+                        is_away: true,
+                    };
+                    trip.charges.note(key, *limit, charged, outlives_mark);
                 }
                 let wait = pass.wait.max(here.wait);
                 self.pass_rate(ask, limit, Pass { wait, ..pass })

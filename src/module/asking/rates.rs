@@ -3,6 +3,7 @@
 
 use super::{Answer, Ask, Asking};
 use crate::limit::rating::{Decision, Limit, Pass, Statuses};
+use crate::module::charges::Charged;
 use crate::module::found::Found;
 use crate::store::Fate;
 use crate::sys::DECLINED;
@@ -85,7 +86,11 @@ impl<'r> Asking<'r> {
                     self.answer.await_status(key, ask.count, *limit, *on);
                 } else if !trip.charges.has(key.digest) {
                     let outlives_mark = !self.answer.settings.is_dry_run();
-                    let charged = (pass.next, now);
+                    let charged = Charged {
+                        state: pass.next,
+                        at: now,
+                        is_away: false,
+                    };
                     trip.charges
                         .note(key.digest, *limit, charged, outlives_mark);
                 }
