@@ -27,7 +27,7 @@ use crate::report::printable::printable;
 pub struct Level<'p> {
     /// The rules in effect.
     pub rules: &'p [&'p Placed<'p>],
-    beside: &'p Beside<'p>,
+    pub(super) beside: &'p Beside<'p>,
 }
 
 /// What a level says beside its rules.
@@ -116,12 +116,15 @@ impl<'p> Level<'p> {
         self.rules.iter().any(|rule| rule.terms.is_on())
     }
 
-    /// Says something beside the rules.
+    /// Says something beside the rules; it is about those that stand before it too.
     pub fn say(&mut self, pool: Pool<'p>, say: impl FnOnce(&mut Beside<'p>)) {
         let mut beside = *self.beside;
         say(&mut beside);
         beside.is_said = true;
         self.beside = pool.alloc(beside);
+        for rule in self.rules {
+            rule.beside.set(self.beside);
+        }
     }
 
     /// Whether nothing of the place around is left within this one.

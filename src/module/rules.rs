@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::MODULE;
+use super::config::Beside;
 use super::zones::Zone;
 use crate::httpd::command::Command;
 use crate::httpd::server::Server;
@@ -42,10 +43,8 @@ pub struct Placed<'p> {
     pub file: &'p str,
     /// The line it stands on.
     pub line: u32,
-    /// What its own section says for rules that do not say.
-    pub beside: Cell<Defaults>,
-    /// `IPLimitDryRun` of its own section.
-    pub dry_run: Cell<Option<bool>>,
+    /// What its own section says beside its rules.
+    pub beside: Cell<&'p Beside<'p>>,
     // The cells are written while the configuration is read and before children are
     // made, by one thread; those of a .htaccess rule by the request that reads it.
     /// Its own name in shared memory; set when everything was read.
@@ -92,7 +91,7 @@ impl<'p> Placed<'p> {
         command: Command<'p>,
         directive: Directive,
         said: &Said,
-        beside: Defaults,
+        beside: &'p Beside<'p>,
     ) -> &'p Placed<'p> {
         let pool = command.pool();
         let in_htaccess = command.htaccess_directory().is_some();
@@ -122,7 +121,6 @@ impl<'p> Placed<'p> {
             file: command.node().map_or("", |node| pool.text(&node.file())),
             line: command.node().map_or(0, |node| node.line()),
             beside: Cell::new(beside),
-            dry_run: Cell::new(None),
             id: Cell::new(CountId(0)),
             count: Cell::new(CountId(0)),
             shared: Cell::new(CountId(0)),
@@ -210,7 +208,8 @@ impl<'p> Placed<'p> {
             .server
             .and_then(|server| server.config(MODULE))
             .map(|site| site.level.defaults);
-        let defaults = self.beside.get().or(around.unwrap_or_default());
+        let own = self.beside.get().defaults;
+        let defaults = own.or(around.unwrap_or_default());
         Some(self.meaning(self.terms.concurrency()?, &defaults))
     }
 
@@ -218,7 +217,8 @@ impl<'p> Placed<'p> {
     pub fn is_dry_run_at_home(&self) -> bool {
         let site = self.server.and_then(|server| server.config(MODULE));
         let around = site.and_then(|site| site.level.settings.dry_run);
-        self.dry_run.get().or(around).unwrap_or(false)
+        let own = self.beside.get().settings.dry_run;
+        own.or(around).unwrap_or(false)
     }
 
     /// What its counts under this scope have in common, on whichever virtual host.

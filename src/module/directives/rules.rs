@@ -6,7 +6,6 @@ use crate::limit::policy::{self, Ruling};
 use crate::limit::rating::Limit;
 use crate::limit::rule::{Concurrency, Directive, Terms};
 use crate::limit::syntax;
-use crate::module::config::Beside;
 use crate::module::inventory::Inventory;
 use crate::module::lifecycle;
 use crate::module::rules::Placed;
@@ -51,23 +50,16 @@ fn rule(command: Command<'_>, directive: Directive, arguments: &str) -> Result<(
         ));
     }
     // SAFETY: the only call in this handler: either of the two is made.
-    let (rules, beside, dry_run) = unsafe {
+    let (rules, beside) = unsafe {
         if about_connections {
             let site = site(command);
-            let Beside {
-                defaults, settings, ..
-            } = *site.level;
-            (&mut site.connections, defaults, settings.dry_run)
+            (&mut site.connections, site.level.beside)
         } else {
             let level = level(command);
-            let Beside {
-                defaults, settings, ..
-            } = **level;
-            (&mut level.rules, defaults, settings.dry_run)
+            (&mut level.rules, level.beside)
         }
     };
     let rule = Placed::new(command, directive, &said, beside);
-    rule.dry_run.set(dry_run);
     let rival = rules
         .iter()
         .copied()
@@ -151,9 +143,6 @@ pub(super) fn defaults(command: Command<'_>, arguments: &str) -> Result<(), Stri
     let level = unsafe { level(command) };
     let defaults = said.or(level.defaults);
     level.say(command.pool(), |beside| beside.defaults = defaults);
-    for rule in level.rules {
-        rule.beside.set(level.defaults);
-    }
     Inventory::of(command.pool()).note_defaults(level.defaults, command.is_in_section());
     Ok(())
 }

@@ -22,14 +22,9 @@ fn set<T>(
 }
 
 pub(super) fn dry_run(command: Command<'_>, arguments: &str) -> Result<(), String> {
-    let on = syntax::on_or_off(arguments).map_err(|fault| fault.to_string())?;
-    // SAFETY: the only call in this handler.
-    let level = unsafe { level(command) };
-    level.say(command.pool(), |beside| beside.settings.dry_run = Some(on));
-    for rule in level.rules {
-        rule.dry_run.set(Some(on));
-    }
-    Ok(())
+    set(command, syntax::on_or_off(arguments), |settings, on| {
+        settings.dry_run = Some(on);
+    })
 }
 
 pub(super) fn headers(command: Command<'_>, arguments: &str) -> Result<(), String> {
