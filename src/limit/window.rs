@@ -29,27 +29,36 @@ pub struct Window {
 
 /// What a word says: until when so many were counted, or nobody is let in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct State {
-    frozen: bool,
-    count: u64,
-    /// In milliseconds.
-    end: u64,
+pub struct State {
+    /// Whether the client is frozen until the end.
+    pub frozen: bool,
+    /// How many were counted.
+    pub count: u64,
+    /// When it ends, in milliseconds.
+    pub end: u64,
 }
 
 impl State {
-    /// What the word says at this time: None where nothing was counted, or the time is over.
+    /// What the word of a window says, over or not.
     #[inline]
-    fn read(word: u64, now: u64) -> Option<State> {
-        let state = State {
+    pub fn of(word: u64) -> State {
+        State {
             frozen: word & FROZEN != 0,
             count: word >> END_BITS & COUNT,
             end: word & END,
-        };
-        (word & WINDOW != 0 && state.end > now).then_some(state)
+        }
     }
 
+    /// What the word says at this time: None where nothing was counted, or the time is over.
     #[inline]
-    fn word(self) -> u64 {
+    fn read(word: u64, now: u64) -> Option<State> {
+        let state = State::of(word);
+        (is_window(word) && state.end > now).then_some(state)
+    }
+
+    /// The word.
+    #[inline]
+    pub fn word(self) -> u64 {
         let frozen = if self.frozen { FROZEN } else { 0 };
         WINDOW | frozen | self.count.min(COUNT) << END_BITS | self.end.min(END)
     }
@@ -219,39 +228,8 @@ pub(super) fn look(word: u64, now: u64) -> Option<(bool, u32, u64)> {
     Some((state.frozen, state.count as u32, (state.end - now) * MILLI))
 }
 
-/// What a word holds, for those who keep it in another form.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parts {
-    /// Whether the client is frozen until the end.
-    pub frozen: bool,
-    /// How many were counted.
-    pub count: u64,
-    /// When it ends, in milliseconds.
-    pub end: u64,
-}
-
-impl Parts {
-    /// The parts of a word, over or not; all zero for that of no window.
-    pub fn of(word: u64) -> Parts {
-        Parts {
-            frozen: word & FROZEN != 0,
-            count: word >> END_BITS & COUNT,
-            end: word & END,
-        }
-    }
-
-    /// The word.
-    pub fn word(self) -> u64 {
-        State {
-            frozen: self.frozen,
-            count: self.count,
-            end: self.end,
-        }
-        .word()
-    }
-}
-
 /// Whether the word is a window's.
+#[inline]
 pub(super) fn is_window(word: u64) -> bool {
     word & WINDOW != 0
 }
@@ -263,10 +241,8 @@ pub(super) fn is_over(word: u64, now: u64) -> bool {
 
 /// How long the client is still frozen; none where it is not.
 pub(super) fn frozen_for(word: u64, now: u64) -> Option<Duration> {
-    let now = now / MILLI;
-    State::read(word, now)
-        .filter(|state| state.frozen)
-        .map(|state| Duration::from_millis(state.end - now))
+    let (frozen, _, left) = look(word, now)?;
+    frozen.then(|| Duration::from_nanos(left))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl Caller<'_> {
                 cmd.arg(window.freeze.map_or(-1, |time| time.as_millis() as i64));
                 cmd.arg(u8::from(window.extend));
                 if let Step::Refund { charged, .. } = step {
-                    cmd.arg(window::Parts::of(charged).end);
+                    cmd.arg(window::State::of(charged).end);
                 }
                 cmd
             }
@@ -156,7 +156,7 @@ pub fn reply(command: &Command<'_>, value: &Value) -> Option<Reply> {
                 (Limit::Bucket(_), [0, 0]) => 0,
                 (Limit::Bucket(_), [seconds, nanos]) => since_epoch(*seconds, *nanos)?,
                 (Limit::Window(_), [0, ..]) => 0,
-                (Limit::Window(_), [_, frozen, count, end]) => window::Parts {
+                (Limit::Window(_), [_, frozen, count, end]) => window::State {
                     frozen: *frozen == 1,
                     count: *count,
                     end: *end,
