@@ -36,15 +36,13 @@ struct Place {
     outlives_mark: bool,
 }
 
-impl Place {
-    /// Whether a request that has this place is within `limit` too: it was when the
-    /// place was taken.
-    fn suffices(&self, limit: Option<u16>) -> bool {
-        match (limit, self.limit) {
-            (None, _) => true,
-            (Some(limit), Some(kept)) => kept <= limit,
-            (Some(_), None) => false,
-        }
+/// Whether a request that has a place which was taken within the limit `kept` is within
+/// `wanted` too.
+pub(super) fn suffices(kept: Option<u16>, wanted: Option<u16>) -> bool {
+    match (wanted, kept) {
+        (None, _) => true,
+        (Some(wanted), Some(kept)) => kept <= wanted,
+        (Some(_), None) => false,
     }
 }
 
@@ -226,17 +224,21 @@ impl<'r> Trip<'r> {
         })
     }
 
-    /// Looks at the places. Those of a stream are given back by another thread than the
-    /// one that takes them, so nobody looks at them without the lock of its connection.
-    fn with_places<T>(&self, look: impl FnOnce(&List<'r, Place, 4>) -> T) -> T {
+    /// Those of a stream are given back by another thread than the one that takes them, so
+    /// nobody looks at places without the lock of its connection.
+    fn locked<T>(&self, look: impl FnOnce() -> T) -> T {
         let _guard = self.carrier.map(|carrier| carrier.streams.lock());
-        look(&self.places)
+        look()
+    }
+
+    /// Looks at the places.
+    fn with_places<T>(&self, look: impl FnOnce(&List<'r, Place, 4>) -> T) -> T {
+        self.locked(|| look(&self.places))
     }
 
     /// The same with the places in counts of several servers.
     pub(super) fn with_away<T>(&self, look: impl FnOnce(&List<'r, Away, 1>) -> T) -> T {
-        let _guard = self.carrier.map(|carrier| carrier.streams.lock());
-        look(&self.away)
+        self.locked(|| look(&self.away))
     }
 
     /// The count that would stand if this request were admitted, by loads only.
@@ -282,7 +284,7 @@ impl<'r> Trip<'r> {
         let digest = key.digest.within(count);
         let of_this = |place: &Place| place.digest == digest;
         let kept = self.with_places(|places| places.iter().find(of_this));
-        if kept.is_some_and(|kept| kept.suffices(limit)) {
+        if kept.is_some_and(|kept| suffices(kept.limit, limit)) {
             return Ok(());
         }
         // Counted under a wider limit before a redirect, or by a request before this one

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::limit::key::Digest;
 use crate::module::running::Child;
-use crate::module::trip::Trip;
+use crate::module::trip::{Trip, suffices};
 use crate::store::fleet::{Answer, Order, PlaceIndex};
 
 /// After this time a count that is full is asked a second time.
@@ -49,12 +49,7 @@ impl Trip<'_> {
     ) -> Result<Option<u32>, Missed> {
         let is_this = |away: &Away| away.key == key;
         let kept = self.with_away(|away| away.iter().find(is_this));
-        let suffices = |kept: Away| match (limit, kept.limit) {
-            (None, _) => true,
-            (Some(limit), Some(kept)) => kept <= limit,
-            (Some(_), None) => false,
-        };
-        if kept.is_some_and(suffices) {
+        if kept.is_some_and(|kept| suffices(kept.limit, limit)) {
             return Ok(None);
         }
         // As in take_place: the courier gives it back before it asks.
