@@ -98,7 +98,7 @@ fn remember(runtime: &Runtime, busy: u32) {
 }
 
 /// Whether so many seconds have gone since this was told; then they begin anew.
-fn is_due(last: &AtomicU32, every: u64) -> bool {
+pub(super) fn is_due(last: &AtomicU32, every: u64) -> bool {
     let now = state::seconds_up().max(1);
     let before = last.load(Ordering::Relaxed);
     let due = before == 0 || u64::from(now.saturating_sub(before)) >= every;

@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::alarm;
 use super::running::Runtime;
 use crate::httpd::log::LogLevel;
-use crate::httpd::state;
 use crate::report::message::Id;
 use crate::store::Counter;
 
-const HOUR: u32 = 3600;
+const HOUR: u64 = 3600;
 
 /// What has run out how often, and what was told of it.
 struct Shortage {
@@ -33,16 +33,10 @@ impl Shortage {
     fn news(&self, runtime: &Runtime) -> Option<u64> {
         let all = runtime.segment.read(self.counter);
         let new = all.saturating_sub(self.told.load(Ordering::Relaxed));
-        let (now, before) = (
-            state::seconds_up().max(1),
-            self.when.load(Ordering::Relaxed),
-        );
-        let is_due = before == 0 || now.saturating_sub(before) >= HOUR;
-        if new == 0 || !is_due {
+        if new == 0 || !alarm::is_due(&self.when, HOUR) {
             return None;
         }
         self.told.store(all, Ordering::Relaxed);
-        self.when.store(now, Ordering::Relaxed);
         Some(new)
     }
 }

@@ -134,11 +134,7 @@ impl Watch {
             return;
         };
         let is_due = |min: MinRate| {
-            min.is_missed(taken)
-                && !stream.is_marked[0]
-                && min
-                    .busy
-                    .is_none_or(|percent| running.too_many_busy(percent) > 0)
+            min.is_missed(taken) && !stream.is_marked[0] && running.is_busy(min.busy)
         };
         if !stream.bounds.min_rate.is_some_and(is_due) {
             return;
