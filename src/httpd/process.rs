@@ -67,8 +67,18 @@ pub fn is_in_handler() -> bool {
     }
 }
 
-/// Runs what starts a thread that shall get no signal.
-pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+/// Starts a thread with so large a stack, which gets no signal: those are for the threads of
+/// httpd. `Err` is why there is none.
+pub fn thread(
+    name: &str,
+    stack: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    without_signals(|| builder.stack_size(stack).spawn(body)).map(drop)
+}
+
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both are written before they are read; a thread inherits the mask of the one

@@ -70,14 +70,7 @@ pub fn start(child: &'static Child) -> std::io::Result<()> {
         candidates: Vec::with_capacity(room),
         now: 0,
     };
-    // Signals are for the threads of httpd.
-    process::without_signals(|| {
-        std::thread::Builder::new()
-            .name(String::from("limitipconn"))
-            .stack_size(STACK)
-            .spawn(move || watch.run())
-    })
-    .map(drop)
+    process::thread("limitipconn", STACK, move || watch.run())
 }
 
 impl Watch {

@@ -158,14 +158,9 @@ fn start_courier(
         shown: redis.shown.to_owned(),
         consequence: redis.on_failure.consequence(),
     });
-    // Signals are for the threads of httpd.
-    process::without_signals(|| {
-        std::thread::Builder::new()
-            .name(String::from("limitipconn-sh"))
-            .stack_size(STACK)
-            .spawn(move || Courier::new(fleet, dial, tell, name).run())
+    process::thread("limitipconn-sh", STACK, move || {
+        Courier::new(fleet, dial, tell, name).run()
     })
-    .map(drop)
 }
 
 /// Writes the courier's lines.
