@@ -175,7 +175,6 @@ pub fn post_config(pool: Pool<'static>, main: Server<'static>) -> Result<(), Str
         zones: inventory.zones(),
         shared_buckets: pool.slice(checks::shared_buckets(inventory).iter().copied()),
         narrow: pool.slice(audience::narrow(inventory).iter().copied()),
-        redis,
         fleet: redis.map(|redis| fleet::started(pool, redis, main)),
         main,
     });

@@ -8,7 +8,7 @@ use once_cell::race::OnceBox;
 
 use super::MODULE;
 use super::client::Client;
-use super::fleet::{self, Redis};
+use super::fleet;
 use super::rules::Placed;
 use super::zones::Zone;
 use crate::httpd::http2::Http2;
@@ -86,10 +86,8 @@ pub struct Runtime {
     pub shared_buckets: &'static [&'static Placed<'static>],
     /// The rules that are for some clients only, and those beside them.
     pub narrow: &'static [&'static Placed<'static>],
-    /// `IPLimitRedis`
-    pub redis: Option<&'static Redis<'static>>,
-    /// What was found out about it at the start.
-    pub fleet: Option<&'static fleet::Started>,
+    /// The server that counts for all, where some rule is shared.
+    pub fleet: Option<fleet::Started>,
     /// The main server.
     pub main: Server<'static>,
 }

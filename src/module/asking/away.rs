@@ -41,8 +41,8 @@ impl<'r> Asking<'r> {
     }
 
     fn on_failure(&self) -> OnFailure {
-        let redis = self.answer.running.runtime.redis;
-        redis.map_or(OnFailure::Local, |redis| redis.on_failure)
+        let fleet = self.answer.running.runtime.fleet.as_ref();
+        fleet.map_or(OnFailure::Local, |fleet| fleet.redis.on_failure)
     }
 
     /// Leaves a rule for the end: all others are to pass first.

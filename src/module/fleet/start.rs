@@ -11,7 +11,7 @@ use crate::module::MODULE;
 use crate::module::config::Site;
 use crate::module::inventory::Inventory;
 use crate::module::rules::Placed;
-use crate::module::running::{FLEET, Runtime, fault};
+use crate::module::running::{Runtime, fault};
 use crate::report::fleet::{Down, Up};
 use crate::report::message::Id;
 use crate::store::fleet::{Event, Fleet, Tell};
@@ -19,9 +19,11 @@ use crate::store::fleet::{Event, Fleet, Tell};
 /// How long a child that ends waits until its places are given back, at most.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(250);
 
-/// What was found out at the start, for the children.
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "nobody connects"))]
+/// The server that counts for all, and what was found out about it at the start.
 pub struct Started {
+    /// `IPLimitRedis`
+    pub redis: &'static Redis<'static>,
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "nobody connects"))]
     addresses: &'static [SocketAddr],
 }
 
@@ -70,7 +72,7 @@ pub fn started(
     pool: Pool<'static>,
     redis: &'static Redis<'static>,
     main: Server<'static>,
-) -> &'static Started {
+) -> Started {
     let addresses = redis.resolve(pool).unwrap_or_else(|why| {
         let text = format!(
             "{}: IPLimitRedis: {} has a name without an address now ({why}); children look again",
@@ -80,7 +82,7 @@ pub fn started(
         log::server(MODULE, LogLevel::WARNING, main, &text);
         &[]
     });
-    pool.alloc(Started { addresses })
+    Started { redis, addresses }
 }
 
 /// A child begins: its part, if some rule needs one. Its courier runs from here on, and connects
@@ -90,19 +92,16 @@ pub fn child_init(
     pool: Pool<'static>,
     places: usize,
 ) -> Option<&'static Fleet> {
-    let (redis, started) = (runtime.redis?, runtime.fleet?);
-    if runtime.flags & FLEET == 0 {
-        return None;
-    }
+    let started = runtime.fleet.as_ref()?;
     let breaker = runtime.segment.breaker();
     // Never freed: the courier may outlive what httpd tears down.
     let fleet: &'static Fleet = Box::leak(Box::new(Fleet::new(
-        redis.patience,
+        started.redis.patience,
         breaker,
         state::nanoseconds_up,
         places,
     )));
-    if let Err(error) = start_courier(runtime, fleet, redis, started) {
+    if let Err(error) = start_courier(runtime, fleet, started) {
         let text = format!("{}: shared counts are not asked: {error}", Id::Fault);
         runtime.log(LogLevel::ERROR, &text);
         return None;
@@ -128,12 +127,7 @@ impl OnClear for Closing {
 }
 
 #[cfg(not(feature = "redis"))]
-fn start_courier(
-    _: &'static Runtime,
-    _: &'static Fleet,
-    _: &Redis<'_>,
-    _: &Started,
-) -> std::io::Result<()> {
+fn start_courier(_: &'static Runtime, _: &'static Fleet, _: &Started) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
@@ -141,8 +135,7 @@ fn start_courier(
 fn start_courier(
     runtime: &'static Runtime,
     fleet: &'static Fleet,
-    redis: &'static Redis<'static>,
-    started: &Started,
+    &Started { redis, addresses }: &Started,
 ) -> std::io::Result<()> {
     use crate::store::fleet::Courier;
 
@@ -153,7 +146,7 @@ fn start_courier(
     // What only this start of httpd has, and tells nothing of its secret.
     let boot = runtime.segment.secret().digest_of(b"boot").tag;
     let name = format!("{host}:{boot:016x}:{}:", std::process::id());
-    let dial = Box::new(redis.dialer(started.addresses));
+    let dial = Box::new(redis.dialer(addresses));
     let tell = Box::new(Log {
         shown: redis.shown.to_owned(),
         consequence: redis.on_failure.consequence(),
