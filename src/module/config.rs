@@ -98,7 +98,7 @@ pub struct Site<'p> {
     pub heartbeat: Option<Option<Duration>>,
     /// `IPLimitStatusPage`
     pub status_page: Option<bool>,
-    /// `IPLimitRedis`
+    /// `IPLimitRedis`, which only the main server has.
     pub redis: Option<&'p Redis<'p>>,
     /// What shared counts know the server by; set when everything was read.
     pub fleet_id: Cell<CountId>,
@@ -205,7 +205,6 @@ impl<'p> Site<'p> {
             prefix: self.prefix.or(main.prefix),
             keys: self.keys.or(main.keys),
             status_page: self.status_page.or(main.status_page),
-            redis: main.redis,
             ..Site::new()
         }
     }

@@ -21,7 +21,6 @@ pub struct Inventory<'p> {
     warnings: Cell<&'p [&'p str]>,
     zones: Cell<&'p [&'p Zone<'p>]>,
     guards: Cell<Option<&'p PlacedGuard<'p>>>,
-    watches: Cell<bool>,
 }
 
 /// What a place says about slow clients.
@@ -49,7 +48,6 @@ impl<'p> Inventory<'p> {
             warnings: Cell::new(&[]),
             zones: Cell::new(&[]),
             guards: Cell::new(None),
-            watches: Cell::new(false),
         };
         // SAFETY: nothing else is stored under this key.
         unsafe { pool.shared(c"limitipconn.inventory", make) }
@@ -72,7 +70,6 @@ impl<'p> Inventory<'p> {
 
     /// Notes how slow a client may be in some place, or how long a response may last.
     pub fn note_guard(&self, command: Command<'p>, directive: &'static str, guard: Option<Guard>) {
-        self.watches.set(self.watches.get() || guard.is_some());
         self.guards.set(Some(self.pool.alloc(PlacedGuard {
             place: self.pool.text(&super::place::name(command)),
             server: command.server(),
@@ -88,9 +85,9 @@ impl<'p> Inventory<'p> {
         std::iter::successors(self.guards.get(), |said| said.next)
     }
 
-    /// Whether some place does.
+    /// Whether some line does not say `off`.
     pub fn watches(&self) -> bool {
-        self.watches.get()
+        self.guards().any(|said| said.guard.is_some())
     }
 
     /// The zones, in the order in which they were declared.
