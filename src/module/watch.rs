@@ -41,6 +41,19 @@ struct Candidate {
     taken: Taken,
 }
 
+impl Known {
+    /// Nothing, of this use of an entry.
+    fn of(index: Option<WatchedIndex>) -> Known {
+        Known {
+            index,
+            cookie: 0,
+            before: 0,
+            progress: Progress::new(),
+            of_many: streams::Known::new(),
+        }
+    }
+}
+
 struct Watch {
     child: &'static Child,
     knife: Knife,
@@ -56,21 +69,16 @@ pub fn start(child: &'static Child) -> std::io::Result<()> {
     let watch = Watch {
         child,
         knife: Knife::new(),
-        known: vec![
-            Known {
-                index: None,
-                cookie: 0,
-                before: 0,
-                progress: Progress::new(),
-                of_many: streams::Known::new(),
-            };
-            room
-        ]
-        .into_boxed_slice(),
+        known: vec![Known::of(None); room].into_boxed_slice(),
         candidates: Vec::with_capacity(room),
         now: 0,
     };
     process::thread("limitipconn", STACK, move || watch.run())
+}
+
+/// Whether a response is so old.
+fn is_so_old(response: &Response, now: u64, age: Duration) -> bool {
+    u128::from(now.saturating_sub(response.started)) >= age.as_nanos()
 }
 
 impl Watch {
@@ -93,15 +101,14 @@ impl Watch {
             return;
         };
         self.candidates.clear();
-        let now = state::nanoseconds_up();
-        self.now = now;
+        self.now = state::nanoseconds_up();
         for at in 0..self.known.len() {
             match self.watched().read(at) {
                 Some(response) if response.kind == Kind::Response => {
-                    self.look_at_response(running, &response, now);
+                    self.look_at_response(running, &response);
                 }
                 Some(carrier) if carrier.kind == Kind::Carrier => {
-                    self.look_at_carrier(running, &carrier, now);
+                    self.look_at_carrier(running, &carrier);
                 }
                 _ => {}
             }
@@ -111,7 +118,7 @@ impl Watch {
             if let Some(stream) = self.watched().read(at)
                 && let Kind::Stream(carrier) = stream.kind
             {
-                self.look_at_stream(running, &stream, carrier, now);
+                self.look_at_stream(running, &stream, carrier);
             }
         }
         for at in 0..self.known.len() {
@@ -123,7 +130,7 @@ impl Watch {
         self.end_slowest(running);
     }
 
-    fn look_at_response(&mut self, running: Running, response: &Response, now: u64) {
+    fn look_at_response(&mut self, running: Running, response: &Response) {
         if response.is_decided {
             // A look later its worker is free, or will not be by this.
             if let Some(seat) = response.seat {
@@ -131,20 +138,20 @@ impl Watch {
             }
             return;
         }
-        if let Some(found) = self.lasts_too_long(running, response, now) {
+        if let Some(found) = self.lasts_too_long(running, response) {
             self.end(response, found);
             // In a dry run it goes on, and so does the looking.
             if !response.bounds.is_dry_run {
                 return;
             }
         }
-        self.measure(response, now);
+        self.measure(response);
     }
 
     /// Whether a response has held its place for too long, and is to be ended for it.
-    fn lasts_too_long(&self, running: Running, response: &Response, now: u64) -> Option<Found> {
+    fn lasts_too_long(&self, running: Running, response: &Response) -> Option<Found> {
         let max = response.bounds.max_time?;
-        let age = Duration::from_nanos(now.saturating_sub(response.started));
+        let age = Duration::from_nanos(self.now.saturating_sub(response.started));
         let frees_a_worker =
             max.busy.is_none() || response.seat.is_some() || response.kind != Kind::Response;
         let is_due = age >= max.time
@@ -165,35 +172,33 @@ impl Watch {
         let known = &mut self.known[index.at()];
         if known.index != Some(index) {
             *known = Known {
-                index: Some(index),
                 cookie: look.cookie,
                 before: look.taken,
-                progress: Progress::new(),
-                of_many: streams::Known::new(),
+                ..Known::of(Some(index))
             };
         }
         (known.cookie == look.cookie).then_some((known, look))
     }
 
     /// What the client of a response took lately; a candidate if that is too little.
-    fn measure(&mut self, response: &Response, now: u64) {
+    fn measure(&mut self, response: &Response) {
         let bounds = &response.bounds;
-        let age = now.saturating_sub(response.started);
-        let (child, is_idle) = (self.child, bounds.is_idle());
-        if is_idle {
+        if bounds.is_idle() {
             return;
         }
+        let (child, now) = (self.child, self.now);
         let Some((known, look)) = self.known(response) else {
             return;
         };
         if let Some(seat) = response.seat {
             let taken = look.taken.saturating_sub(known.before);
+            let age = now.saturating_sub(response.started);
             child.desks.measure(seat, taken, age / 1_000_000);
         }
         let Some(min) = bounds.min_rate else {
             return;
         };
-        if u128::from(age) < min.after.as_nanos() {
+        if !is_so_old(response, now, min.after) {
             return;
         }
         let sample = Sample {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::Watch;
+use super::{Watch, is_so_old};
 use crate::limit::slow::shared::{Connection, Look, Stream};
 use crate::limit::slow::{MinRate, Sample, Taken};
 use crate::module::running::Running;
@@ -42,18 +42,14 @@ impl Known {
     }
 }
 
-/// Whether a response is so old.
-fn is_so_old(response: &Response, now: u64, age: Duration) -> bool {
-    u128::from(now.saturating_sub(response.started)) >= age.as_nanos()
-}
-
 impl Watch {
     /// Cuts a connection with all its streams: if its client takes less than a single stream
     /// must while data waits in the socket, or while all its streams wait for it.
-    pub(super) fn look_at_carrier(&mut self, running: Running, carrier: &Response, now: u64) {
+    pub(super) fn look_at_carrier(&mut self, running: Running, carrier: &Response) {
         if carrier.is_decided {
             return;
         }
+        let now = self.now;
         let Some((known, look)) = self.known(carrier) else {
             return;
         };
@@ -115,22 +111,21 @@ impl Watch {
         running: Running,
         stream: &Response,
         carrier: WatchedIndex,
-        now: u64,
     ) {
         if stream.is_decided {
             return;
         }
-        if let Some(found) = self.lasts_too_long(running, stream, now) {
+        if let Some(found) = self.lasts_too_long(running, stream) {
             self.end_stream(stream, carrier, found);
             if !stream.bounds.is_dry_run {
                 return;
             }
         }
         if stream.is_free {
-            self.mark_with_carrier(stream, carrier, now);
+            self.mark_with_carrier(stream, carrier);
             return;
         }
-        let Some(taken) = self.takes(stream, carrier, now) else {
+        let Some(taken) = self.takes(stream, carrier) else {
             return;
         };
         let is_due = |min: MinRate| {
@@ -171,7 +166,7 @@ impl Watch {
 
     /// What holds no worker would be cut with its connection, if a dry run is all that keeps
     /// this from being cut.
-    fn mark_with_carrier(&mut self, stream: &Response, carrier: WatchedIndex, now: u64) {
+    fn mark_with_carrier(&mut self, stream: &Response, carrier: WatchedIndex) {
         let known = &self.known[carrier.at()];
         let connection = self.watched().read(carrier.at());
         let is_only_dry = connection.is_some_and(|connection| {
@@ -181,15 +176,15 @@ impl Watch {
         let (Some(taken), Some(min)) = (known.of_many.missed, stream.bounds.min_rate) else {
             return;
         };
-        let waits = stream.blocked.is_some() && is_so_old(stream, now, min.after + min.window);
+        let waits = stream.blocked.is_some() && is_so_old(stream, self.now, min.after + min.window);
         if known.index == Some(carrier) && is_only_dry && waits && stream.bounds.is_dry_run {
             self.watched().mark(stream.index, Found::TooSlow(taken));
         }
     }
 
     /// What the client of a stream took over the last window, if it was waited for.
-    fn takes(&mut self, stream: &Response, carrier: WatchedIndex, now: u64) -> Option<Taken> {
-        let min = stream.bounds.min_rate?;
+    fn takes(&mut self, stream: &Response, carrier: WatchedIndex) -> Option<Taken> {
+        let (min, now) = (stream.bounds.min_rate?, self.now);
         if !is_so_old(stream, now, min.after) {
             return None;
         }
@@ -198,8 +193,7 @@ impl Watch {
         let share = connection.of_many.connection.share();
         let known = &mut self.known[stream.index.at()];
         if known.index != Some(stream.index) {
-            known.index = Some(stream.index);
-            known.of_many = Known::new();
+            *known = super::Known::of(Some(stream.index));
         }
         let since = stream.blocked.map_or(0, |since| now.saturating_sub(since));
         let sample = Sample {
