@@ -43,6 +43,11 @@ pub fn check(inventory: &Inventory<'_>, main: &Site<'_>) -> Result<(), String> {
 /// A shared rule of a server without ServerName: httpd then takes the name of the machine, which
 /// no other server has.
 pub fn nameless(inventory: &Inventory<'_>, main: Server<'_>) -> Option<String> {
+    let is_of_main = |rule: &Placed<'_>| rule.server.is_none_or(|server| server == main);
+    let rule = inventory
+        .rules()
+        .filter(|rule| rule.in_fleet && is_of_main(rule))
+        .last()?;
     let mut is_named = false;
     tree::walk(&mut |node| {
         let is_main = node.parent().is_none_or(|parent| {
@@ -52,19 +57,16 @@ pub fn nameless(inventory: &Inventory<'_>, main: Server<'_>) -> Option<String> {
         });
         is_named |= is_main && node.name().eq_ignore_ascii_case("ServerName");
     });
-    let is_of_main = |rule: &Placed<'_>| rule.server.is_none_or(|server| server == main);
-    let rule = inventory
-        .rules()
-        .filter(|rule| rule.in_fleet && !is_named && is_of_main(rule))
-        .last()?;
-    Some(format!(
-        "{}: {} on line {} of {} is shared, and its server has no ServerName: httpd takes the name of the machine, \
-         so other servers have another rule; write the same ServerName on all of them",
-        Id::SharedNameless,
-        rule.name,
-        rule.line,
-        rule.file
-    ))
+    (!is_named).then(|| {
+        format!(
+            "{}: {} on line {} of {} is shared, and its server has no ServerName: httpd takes the name of the machine, \
+             so other servers have another rule; write the same ServerName on all of them",
+            Id::SharedNameless,
+            rule.name,
+            rule.line,
+            rule.file
+        )
+    })
 }
 
 /// Before children are made: what the name means, so that no request waits for the DNS.
