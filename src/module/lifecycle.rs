@@ -376,6 +376,7 @@ pub fn met_in_htaccess(rule: &Placed<'_>, met_on: Server<'_>) -> Result<(), Stri
     };
     checks::agrees(rule, runtime.shared_buckets.iter().filter(is_near))?;
     records::record(runtime, rule, Some(met_on));
+    records::describe_own(runtime, rule);
     let bits = flags_of(rule, runtime.defaults);
     if runtime.segment.flags() & bits != bits {
         records::record_wide_counts(runtime, bits);

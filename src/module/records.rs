@@ -47,7 +47,6 @@ pub fn record(runtime: &Runtime, rule: &Placed<'_>, met_on: Option<Server<'_>>) 
             describe_shared(runtime, index, rule, numberless(meta), met_on);
         }
     }
-    describe_own(runtime, rule);
 }
 
 /// Says what the count of a rule is about that shares it with nobody, or is the one for everybody
