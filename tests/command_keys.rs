@@ -207,8 +207,12 @@ fn every_window_that_has_the_key_is_frozen_or_the_named_one() {
              <Location /hoge>
                  MaxHitsPerIP 900/min
                  MaxHitsPerIP 800/min for=127.0.0.0/30
+             </Location>
+             <Location /deep>
+                 MaxHitsPerIP 900/h scope=vhost
              </Location>",
         )
+        .furnish("deep")
         .start();
     let status = |address: &str, host: &str, path: &str| {
         let mut connection = httpd.client(address).connect();
@@ -245,6 +249,18 @@ fn every_window_that_has_the_key_is_frozen_or_the_named_one() {
         assert_eq!(all(address), [429; 4]);
         ask(&httpd, &["clear", address]).done();
         assert_eq!(all(address), [200; 4]);
+        // The windows of the two levels are not the same, though both are of a virtual host.
+        ask(
+            &httpd,
+            &["freeze", address, "1h", "--rule", "MaxHitsPerIP@/deep"],
+        )
+        .done();
+        assert_eq!(
+            ["one", "two"].map(|host| status(address, host, "/deep/small.txt")),
+            [429; 2]
+        );
+        assert_eq!(all(address), [200; 4]);
+        ask(&httpd, &["clear", address]).done();
     }
     // Freezes are kept over a reload, and the command follows it.
     ask(&httpd, &["freeze", "127.0.0.2", "1h"]).done();

@@ -224,7 +224,8 @@ impl Meta {
         }
     }
 
-    fn is_of_vhost(&self) -> bool {
+    /// Whether what it counts is of a virtual host: each has its own.
+    pub(super) fn is_of_vhost(&self) -> bool {
         match self.what {
             What::Places { meaning, .. } => meaning.scope == Scope::Vhost,
             What::Rate(rate) => rate.scope == Scope::Vhost,

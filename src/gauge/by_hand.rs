@@ -159,7 +159,7 @@ impl<'a> ByHand<'a> {
 }
 
 /// The rate of which a count is; its number is 0 where rules of several share it.
-pub(super) fn rate_of(of: [u64; META]) -> Option<Rate> {
+fn rate_of(of: [u64; META]) -> Option<Rate> {
     match Meta::unpack(of)?.what {
         What::Rate(rate) => Some(rate),
         _ => None,

@@ -3,12 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::by_hand::{ByHand, rate_of, zone_of};
+use super::by_hand::{ByHand, zone_of};
 use super::written::{Keys, Written};
 use super::{Kind, Made, Meta, Rate, What};
 use crate::limit::hand;
 use crate::limit::key::CountId;
-use crate::limit::rule::Scope;
 use crate::store::{Keyed, NoRoom, RuleRecord, Spot};
 
 /// How long a change waits for an insert lock: those who have it have it for microseconds.
@@ -114,11 +113,9 @@ impl ByHand<'_> {
         if rule.is_some() && named.is_empty() {
             return Err(NotFrozen::NoSuchRule);
         }
-        let of_rule = |record: &RuleRecord, rate: Rate| {
-            rule.is_none()
-                || named
-                    .iter()
-                    .any(|named| named.id == record.id || counts_for(named, record, rate))
+        let of_rule = |record: &RuleRecord, family: u64| {
+            let is_its = |rule: &&RuleRecord| counts_in(rule, record, family);
+            rule.is_none() || named.iter().any(is_its)
         };
         let mut windows: Vec<(&RuleRecord, Keys)> = self
             .records
@@ -126,9 +123,12 @@ impl ByHand<'_> {
             .filter(is_current)
             .filter(|record| self.is_of_zone(Some(record)))
             .filter_map(|record| {
-                let (keys, rate) = (Keys::unpack(record.keys)?, rate_of(record.of)?);
-                let is_window = matches!(rate.kind, Kind::Window { .. });
-                (is_window && of_rule(record, rate)).then_some((record, keys))
+                let (keys, of) = (Keys::unpack(record.keys)?, Meta::unpack(record.of)?);
+                let What::Rate(Rate { kind, .. }) = of.what else {
+                    return None;
+                };
+                let is_window = matches!(kind, Kind::Window { .. });
+                (is_window && of_rule(record, of.family)).then_some((record, keys))
             })
             .collect();
         windows.sort_by(|(one, _), (other, _)| {
@@ -141,24 +141,10 @@ impl ByHand<'_> {
     }
 }
 
-/// Whether this rule counts in the window of that record, which rules share.
-fn counts_for(rule: &RuleRecord, record: &RuleRecord, rate: Rate) -> bool {
-    let Some(What::Rate(own)) = Meta::unpack(rule.meta).map(|meta| meta.what) else {
-        return false;
-    };
-    if own.scope != rate.scope || own.period != rate.period {
-        return false;
-    }
-    let is_near = rule.vhost.is_none() || rule.vhost == record.vhost || record.vhost.is_none();
-    let place = rule.name.split(" for=").next().unwrap_or(&rule.name);
-    match own.scope {
-        Scope::Location => rule.vhost == record.vhost && record.name == place,
-        scope => {
-            let kind = place.split('@').next().unwrap_or(place);
-            let shared = format!("{kind}@{}", scope.word());
-            // Zones are named as they were declared; names ignore case.
-            let name = record.name.split(" (").next().unwrap_or(&record.name);
-            is_near && name.eq_ignore_ascii_case(&shared)
-        }
-    }
+/// Whether this rule counts in the window of that record, which is of this family.
+fn counts_in(rule: &RuleRecord, record: &RuleRecord, family: u64) -> bool {
+    Meta::unpack(rule.meta).is_some_and(|own| {
+        let is_everywhere = rule.vhost.is_none() || !own.is_of_vhost();
+        own.family == family && (is_everywhere || rule.vhost == record.vhost)
+    })
 }
