@@ -14,7 +14,7 @@ use crate::store::{self, Fate, RuleRecord, Sample};
 
 /// What there is to see now.
 pub fn snapshot(scene: &Scene<'_>) -> Snapshot {
-    let reading = store::read_but_keys(scene.segment, scene.nanos);
+    let reading = store::read(scene.segment, scene.nanos);
     let pool = pool(scene.workers, scene.max_workers);
     let mut holders = holders(scene);
     let current = reading

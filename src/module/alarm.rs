@@ -61,9 +61,10 @@ pub fn look(runtime: &Runtime) {
     if let Some(every) = runtime.heartbeat
         && is_due(&HEARTBEAT, every.as_secs())
     {
-        let reading = store::read(&runtime.segment, state::nanoseconds_up());
-        let rules = reading
-            .rules
+        let (segment, now) = (&runtime.segment, state::nanoseconds_up());
+        let keys = store::scan(segment, now, |_| ());
+        let ledger = segment.ledger();
+        let rules = ledger
             .iter()
             .filter(|rule| rule.generation == runtime.generation)
             .filter(|rule| Meta::unpack(rule.meta).is_some_and(|meta| meta.is_rule()));
@@ -71,9 +72,9 @@ pub fn look(runtime: &Runtime) {
             rules: rules.count() as u32,
             busy,
             workers,
-            keys: reading.keys.used,
-            table: reading.keys.capacity,
-            shared: reading.fleet.map(gauge::reach),
+            keys: keys.used,
+            table: keys.capacity,
+            shared: segment.breaker().health(now).map(gauge::reach),
         };
         runtime.log(LogLevel::NOTICE, &life.to_string());
     }

@@ -80,9 +80,7 @@ pub use lease::LeaseIndex;
 pub use ledger::{Fate, Ledger, META, RecordIndex, RuleRecord};
 pub use mailbox::Mailbox;
 pub use majority::Majority;
-pub use reading::{
-    Frozen, KeyCount, KeyTally, LeaseTally, Reading, Seen, read, read_but_keys, scan,
-};
+pub use reading::{KeyTally, LeaseTally, Reading, Seen, read, scan};
 pub use reap::{Reaped, audit, reap, reconcile};
 pub use refused::SegmentError;
 pub use segment::{Parts, Segment};

@@ -4,7 +4,6 @@
 //! only while nothing moves.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use super::cell::{Cell, Entry};
 use super::fleet::Health;
@@ -16,28 +15,6 @@ use super::reap::Reaped;
 use super::segment::Segment;
 use crate::limit::key::CountId;
 use crate::limit::rating;
-
-/// One key that is held.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeyCount {
-    /// In which count.
-    pub count: CountId,
-    /// By whom.
-    pub name: KeyName,
-    /// How often, at least 1.
-    pub value: u32,
-}
-
-/// One key that is frozen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Frozen {
-    /// In which count.
-    pub count: CountId,
-    /// Who.
-    pub name: KeyName,
-    /// For how long still.
-    pub left: Duration,
-}
 
 /// The leases by state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -69,19 +46,13 @@ pub struct KeyTally {
     pub frozen: u64,
 }
 
-/// All there is to see.
+/// All there is to see but the keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// How it is with the counts that servers share, where some rule is shared.
     pub fleet: Option<Health>,
-    /// Every key with a count above 0.
-    pub counts: Vec<KeyCount>,
-    /// Every key that is frozen.
-    pub frozen: Vec<Frozen>,
     /// The leases.
     pub leases: LeaseTally,
-    /// The keys.
-    pub keys: KeyTally,
     /// The rules, in the order of their records.
     pub rules: Vec<RuleRecord>,
     /// Requests admitted without being counted.
@@ -110,24 +81,11 @@ pub struct Reading {
     pub reaped: Reaped,
 }
 
-/// Reads everything. `now` is of the clock that [`Holder::new`](super::Holder::new) has.
+/// Reads everything but the keys: what a table of millions must not make slow. `now` is of the
+/// clock that [`Holder::new`](super::Holder::new) has.
 pub fn read(segment: &Segment, now: u64) -> Reading {
-    let (counts, frozen, keys) = read_keys(segment, now);
-    Reading {
-        counts,
-        frozen,
-        keys,
-        ..read_but_keys(segment, now)
-    }
-}
-
-/// Reads everything but the keys: what a table of millions must not make slow.
-pub fn read_but_keys(segment: &Segment, now: u64) -> Reading {
     Reading {
         fleet: segment.breaker().health(now),
-        counts: Vec::new(),
-        frozen: Vec::new(),
-        keys: KeyTally::default(),
         leases: read_leases(segment),
         rules: segment.ledger().iter().collect(),
         untracked: segment.read(Counter::Untracked),
@@ -209,25 +167,6 @@ pub fn scan(segment: &Segment, now: u64, mut see: impl FnMut(Seen)) -> KeyTally 
         });
     }
     tally
-}
-
-fn read_keys(segment: &Segment, now: u64) -> (Vec<KeyCount>, Vec<Frozen>, KeyTally) {
-    let (mut counts, mut frozen) = (Vec::new(), Vec::new());
-    let tally = scan(segment, now, |seen| {
-        let (count, value) = (seen.count, seen.held);
-        let left = rating::frozen_for(seen.rate, now);
-        if left.is_none() && value == 0 {
-            return;
-        }
-        let Some(name) = seen.name() else {
-            return;
-        };
-        match left {
-            Some(left) => frozen.push(Frozen { count, name, left }),
-            None => counts.push(KeyCount { count, name, value }),
-        }
-    });
-    (counts, frozen, tally)
 }
 
 fn read_leases(segment: &Segment) -> LeaseTally {

@@ -10,6 +10,7 @@ use super::layout::BUCKET;
 use super::*;
 use crate::limit::address::Address;
 use crate::limit::key::{CountId, Digest};
+use rows::{KeyCount, read};
 
 mod desk;
 mod flood;
@@ -27,6 +28,7 @@ mod rate_looks;
 mod rate_sequences;
 mod rates;
 mod reading;
+mod rows;
 mod scene;
 mod segment;
 mod sequences;
