@@ -19,6 +19,7 @@ use super::lease::LeaseIndex;
 use super::segment::Segment;
 use super::step;
 use super::table::{Found, Keyed, Table, When};
+use super::words;
 use crate::limit::key::Digest;
 
 /// How long an insert waits for another one. Who has the lock has it for microseconds, but on
@@ -235,15 +236,8 @@ impl Holder {
     #[inline]
     fn take_from(&self, chunk: u32) -> Option<u32> {
         let free = self.free.get(chunk as usize)?;
-        let mut bits = free.load(Relaxed);
-        while bits != 0 {
-            // Acquire: pairs with the Release of `give`: the lease's word is free.
-            match free.compare_exchange_weak(bits, bits & (bits - 1), Acquire, Relaxed) {
-                Ok(_) => return Some(chunk * CHUNK as u32 + bits.trailing_zeros()),
-                Err(now) => bits = now,
-            }
-        }
-        None
+        // Its Acquire pairs with the Release of `give`: the lease's word is free.
+        words::take_bit(free).map(|bit| chunk * CHUNK as u32 + bit)
     }
 
     #[cold]

@@ -6,6 +6,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use super::words;
 use crate::limit::address::Address;
 
 /// Bytes of a text that are kept.
@@ -63,12 +64,7 @@ impl Label {
                 (NETWORK, u64::from(bits))
             }
             Name::Text(text) => {
-                let kept = &text[..text.len().min(TEXT)];
-                for (word, bytes) in self.words.iter().zip(kept.chunks(8)) {
-                    let mut buffer = [0; 8];
-                    buffer[..bytes.len()].copy_from_slice(bytes);
-                    word.store(u64::from_le_bytes(buffer), Release);
-                }
+                words::write(&self.words, text);
                 // One more than is kept says that there was more.
                 (TEXTUAL, text.len().min(TEXT + 1) as u64)
             }
@@ -96,12 +92,8 @@ impl Label {
         let length = (head >> 8) as u8;
         match head & 0xff {
             TEXTUAL => {
-                let bytes = self
-                    .words
-                    .iter()
-                    .flat_map(|word| word.load(Acquire).to_le_bytes());
-                let kept = usize::from(length).min(TEXT);
-                KeyName::Text(bytes.take(kept).collect(), usize::from(length) > TEXT)
+                let kept = words::read(&self.words, length.into());
+                KeyName::Text(kept, usize::from(length) > TEXT)
             }
             HIDDEN => KeyName::Hidden(word(0)),
             NETWORK => KeyName::Network(address(), length),

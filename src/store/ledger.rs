@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::step;
+use super::{step, words};
 
 /// Bytes of a name that are kept.
 pub const NAME: usize = 160;
@@ -255,21 +255,11 @@ impl Record {
 }
 
 /// Writes as much of the text as fits, whole characters only; its length.
-fn write_text(words: &[AtomicU64], text: &str) -> u32 {
-    let kept = &text[..text.floor_char_boundary(words.len() * 8)];
-    for (word, bytes) in words.iter().zip(kept.as_bytes().chunks(8)) {
-        let mut buffer = [0; 8];
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        word.store(u64::from_le_bytes(buffer), Relaxed);
-    }
-    kept.len() as u32
+fn write_text(array: &[AtomicU64], text: &str) -> u32 {
+    let kept = &text[..text.floor_char_boundary(array.len() * 8)];
+    words::write(array, kept.as_bytes()) as u32
 }
 
-fn read_text(words: &[AtomicU64], length: u32) -> String {
-    let bytes: Vec<u8> = words
-        .iter()
-        .flat_map(|word| word.load(Relaxed).to_le_bytes())
-        .take(length as usize)
-        .collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+fn read_text(array: &[AtomicU64], length: u32) -> String {
+    String::from_utf8_lossy(&words::read(array, length as usize)).into_owned()
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use super::words;
 use crate::limit::slow::{MaxTime, MinRate, Taken};
 use entry::Entry;
 
@@ -363,17 +364,10 @@ impl Watched {
         let first = self.recent.load(Relaxed) as usize;
         for i in 0..groups {
             let group = (first + i) % groups;
-            let free = &self.free[group];
-            let mut bits = free.load(Relaxed);
-            while bits != 0 {
-                // Acquire: pairs with the Release of `end`.
-                match free.compare_exchange_weak(bits, bits & (bits - 1), Acquire, Relaxed) {
-                    Ok(_) => {
-                        self.recent.store(group as u32, Relaxed);
-                        return Some((group * GROUP) as u32 + bits.trailing_zeros());
-                    }
-                    Err(now) => bits = now,
-                }
+            // Its Acquire pairs with the Release of `end`.
+            if let Some(bit) = words::take_bit(&self.free[group]) {
+                self.recent.store(group as u32, Relaxed);
+                return Some((group * GROUP) as u32 + bit);
             }
         }
         None

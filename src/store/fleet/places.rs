@@ -5,7 +5,9 @@
 //! signal handler may do that; what the place is for only the courier knows.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+
+use super::super::words;
 
 /// The number of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,17 +36,9 @@ impl Places {
 
     /// Takes a free one.
     pub fn take(&self) -> Option<PlaceIndex> {
-        for (at, word) in self.free.iter().enumerate() {
-            let mut bits = word.load(Relaxed);
-            while bits != 0 {
-                // Acquire: pairs with the Release of `give`: the courier has forgotten it.
-                match word.compare_exchange_weak(bits, bits & (bits - 1), Acquire, Relaxed) {
-                    Ok(_) => return Some(PlaceIndex(at as u32 * 64 + bits.trailing_zeros())),
-                    Err(now) => bits = now,
-                }
-            }
-        }
-        None
+        // Its Acquire pairs with the Release of `give`: the courier has forgotten it.
+        let mut free = (0..).zip(&self.free);
+        free.find_map(|(at, word)| Some(PlaceIndex(at * 64 + words::take_bit(word)?)))
     }
 
     /// Makes one free that nobody has.
