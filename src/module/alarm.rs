@@ -83,19 +83,15 @@ pub fn look(runtime: &Runtime) {
 /// A sample for the history of the last minutes.
 fn remember(runtime: &Runtime, busy: u32) {
     let segment = &runtime.segment;
-    let empty = Sample {
+    let ledger = segment.ledger();
+    segment.history().add(Sample {
         micros: state::microseconds(),
         busy: busy.into(),
         cut: segment.read(Counter::CutTooSlow) + segment.read(Counter::CutTooLong),
-        ..Sample::default()
-    };
-    let sample = segment.ledger().iter().fold(empty, |sample, rule| Sample {
-        passed: sample.passed + rule.count(Fate::Passed),
-        refused: sample.refused + rule.count(Fate::Refused),
-        refused_dry_run: sample.refused_dry_run + rule.count(Fate::RefusedDryRun),
-        ..sample
+        passed: ledger.sum(Fate::Passed),
+        refused: ledger.sum(Fate::Refused),
+        refused_dry_run: ledger.sum(Fate::RefusedDryRun),
     });
-    segment.history().add(sample);
 }
 
 /// Whether so many seconds have gone since this was told; then they begin anew.

@@ -223,6 +223,15 @@ impl Ledger {
         let ledger = *self;
         (0..self.records.len() as u32).filter_map(move |index| ledger.get(RecordIndex(index)))
     }
+
+    /// How many requests met this fate, of all rules together.
+    pub fn sum(&self, fate: Fate) -> u64 {
+        // Acquire: as in `get`.
+        let ready = |record: &&Record| record.ready.load(Acquire) != 0;
+        let met = |record: &Record| record.counters[fate as usize].load(Relaxed);
+        let all = self.records.iter().filter(ready).map(met);
+        all.fold(0, u64::saturating_add)
+    }
 }
 
 impl RuleRecord {

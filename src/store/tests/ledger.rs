@@ -65,6 +65,8 @@ fn a_rule_is_found_again_by_its_id_and_keeps_its_counters() {
         [Fate::Passed, Fate::Refused, Fate::RefusedDryRun].map(|fate| rule.count(fate))
     };
     assert_eq!((fates(first), fates(second)), ([2, 0, 0], [0, 1, 3]));
+    let sums = [Fate::Passed, Fate::Refused, Fate::RefusedDryRun].map(|fate| ledger.sum(fate));
+    assert_eq!(sums, [2, 1, 3]);
     assert_eq!(second.id, id(2));
     assert_eq!(second.vhost.as_deref(), Some("localhost:8080"));
     assert_eq!(read(&segment, 0).rules.len(), 2);
