@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::names::key;
+use super::names::{key, of_record};
 use super::written::{Keys, Written};
 use super::{Kind, Meta, Rate, What};
-use crate::limit::gcra::Bucket;
 use crate::limit::hand::{self, Seen};
 use crate::limit::key::CountId;
-use crate::limit::rate::Rate as Number;
-use crate::limit::rating::{Decision, frozen_for, is_spent};
+use crate::limit::rating::{frozen_for, is_spent};
 use crate::report::key::KeyRow;
 use crate::store::{About, META, RuleRecord, Segment, Spot};
 
@@ -75,9 +73,7 @@ impl<'a> ByHand<'a> {
     }
 
     fn name_of(&self, count: CountId) -> (String, Option<String>) {
-        let record = self.records.get(&count.0.max(1));
-        let name = record.map_or_else(|| String::from("?"), |record| record.name.clone());
-        (name, record.and_then(|record| record.vhost.clone()))
+        of_record(self.records.get(&count.0.max(1)))
     }
 
     /// What is known of it: a row for each count that knows anything.
@@ -193,17 +189,12 @@ fn in_zone<'t, 'n>(
 
 /// How many more may come at once from a bucket; None where its numbers are not known.
 fn left(rate: Rate, word: u64, now: u64) -> Option<u64> {
-    let Kind::Bucket { burst, .. } = rate.kind else {
+    // A number of 0 says that rules of several share it.
+    if rate.number == 0 || !matches!(rate.kind, Kind::Bucket { .. }) {
         return None;
-    };
-    let number = Number {
-        number: Some(rate.number).filter(|number| *number > 0)?,
-        period: rate.period,
-    };
-    match Bucket::new(number, burst, None)?.check(word, now) {
-        Decision::Pass(pass) => Some(pass.left.into()),
-        Decision::Over(_) => Some(0),
     }
+    let bucket = rate.limit()?.without_delay();
+    Some(bucket.pass_without(word, now).left.into())
 }
 
 #[cfg(test)]

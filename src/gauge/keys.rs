@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::busiest::Busiest;
 use super::highest::Highest;
-use super::names::key;
+use super::names::{key, of_record};
 use super::{Meta, Scene};
 use crate::limit::rating;
 use crate::report::holder::Holder;
@@ -47,11 +47,7 @@ pub fn read(
     });
     let names: HashMap<u64, &RuleRecord> =
         records.iter().map(|record| (record.id, record)).collect();
-    let record = |id: u64| {
-        let record = names.get(&id);
-        let rule = record.map_or_else(|| String::from("?"), |record| record.name.clone());
-        (rule, record.and_then(|record| record.vhost.clone()))
-    };
+    let record = |id: u64| of_record(names.get(&id).copied());
     let (counts, counts_left_out) = counts.finish();
     let counts = counts.map(|(count, (key, id))| {
         let (rule, vhost) = record(id);

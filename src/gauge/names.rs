@@ -1,8 +1,8 @@
-//! Keys as people write them.
+//! Keys and counts as people write them.
 
 use crate::limit::address::{Address, Prefix};
 use crate::report::printable::encoded;
-use crate::store::KeyName;
+use crate::store::{KeyName, RuleRecord};
 
 /// A key as people write it: an address, the network that one is, or a text.
 pub fn key(name: &KeyName, prefix: Prefix) -> String {
@@ -22,6 +22,14 @@ pub fn client(address: Address, prefix: Prefix) -> String {
     match address.is_v4() {
         true => network(address, prefix.v4),
         false => network(address, prefix.v6),
+    }
+}
+
+/// What the record of a count is called, and on which virtual host; `?` where it has none.
+pub fn of_record(record: Option<&RuleRecord>) -> (String, Option<String>) {
+    match record {
+        Some(record) => (record.name.clone(), record.vhost.clone()),
+        None => (String::from("?"), None),
     }
 }
 
