@@ -124,15 +124,25 @@ impl Courier {
             returned.extend((0..self.known.len() as u32).map(PlaceIndex));
         }
         for place in returned {
-            if let Some(known) = self.known[place.0 as usize].take() {
-                self.leaving.push(Leaving {
-                    place,
-                    known,
-                    times: 1,
-                    due: now,
-                });
-            }
+            self.gives_back(place, now);
         }
+    }
+
+    /// Has a place given back that it holds, from now on.
+    fn gives_back(&mut self, place: PlaceIndex, now: u64) {
+        if let Some(known) = self.known[place.0 as usize].take() {
+            self.leaves(place, known, 1, now);
+        }
+    }
+
+    /// Has a place given back so many times, the first time now.
+    fn leaves(&mut self, place: PlaceIndex, known: Known, times: u8, now: u64) {
+        self.leaving.push(Leaving {
+            place,
+            known,
+            times,
+            due: now,
+        });
     }
 
     fn end_if(&self, all_is_done: bool) {
@@ -193,8 +203,7 @@ impl Courier {
             load.orders.push(entry);
         }
 
-        let third = self.fleet.patience.lease.as_nanos() as u64 / 3;
-        if now.saturating_sub(self.renewed) >= third {
+        if now.saturating_sub(self.renewed) >= self.third() {
             self.renew_all(now);
         }
         let rest = self.renewals.len().saturating_sub(PLACES);
@@ -205,6 +214,11 @@ impl Courier {
             .filter_map(|place| self.known[place.0 as usize].as_ref());
         load.renewals = grouped(due);
         load
+    }
+
+    /// After so long places are renewed: a third of the time that they last.
+    fn third(&self) -> u64 {
+        self.fleet.patience.lease.as_nanos() as u64 / 3
     }
 
     fn renew_all(&mut self, now: u64) {
@@ -279,16 +293,8 @@ impl Courier {
         };
         let is_heard = entry.ticket.is_none_or(|ticket| ticket.answer(answer));
         // Taken for somebody who has gone.
-        if !is_heard
-            && let (Answer::Held(_), Order::Take { place, .. }) = (answer, entry.order)
-            && let Some(known) = self.known[place.0 as usize].take()
-        {
-            self.leaving.push(Leaving {
-                place,
-                known,
-                times: 1,
-                due: now,
-            });
+        if !is_heard && let (Answer::Held(_), Order::Take { place, .. }) = (answer, entry.order) {
+            self.gives_back(place, now);
         }
     }
 
@@ -297,12 +303,7 @@ impl Courier {
         self.leaving.extend(load.leaving);
         for (entry, member) in load.orders.into_iter().zip(load.members) {
             if let Order::Take { place, key, .. } = entry.order {
-                self.leaving.push(Leaving {
-                    place,
-                    known: Known { key, member },
-                    times: 2,
-                    due: now,
-                });
+                self.leaves(place, Known { key, member }, 2, now);
             }
             if let Some(ticket) = entry.ticket {
                 ticket.answer(Answer::Missed);
@@ -360,12 +361,11 @@ impl Courier {
         if !self.fleet.inbox.is_empty() || !self.renewals.is_empty() {
             return Duration::ZERO;
         }
-        let third = self.fleet.patience.lease.as_nanos() as u64 / 3;
         let renewal = self
             .known
             .iter()
             .any(Option::is_some)
-            .then_some(self.renewed + third);
+            .then_some(self.renewed + self.third());
         let leaving = self.leaving.iter().map(|leaving| leaving.due).min();
         match renewal.into_iter().chain(leaving).min() {
             Some(due) => Duration::from_nanos(due.saturating_sub(now)),

@@ -160,10 +160,10 @@ impl Fleet {
         self.wake();
         let answer = ticket.wait(wait);
         // A courier at work has an answer by then, be it that there is none.
-        if answer == Answer::Missed && ticket.is_abandoned() && wait >= self.longest_wait() {
+        if answer.is_none() && wait >= self.longest_wait() {
             self.breaker.suspect((self.clock)());
         }
-        Some(answer)
+        Some(answer.unwrap_or(Answer::Missed))
     }
 
     /// Where the other side is not there somebody has to look again: the child that found it so

@@ -1,6 +1,6 @@
 //! One question's answer, on its way from the courier to the request that waits for it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::order::Answer;
@@ -22,20 +22,21 @@ impl Ticket {
         Ticket(Arc::new((Mutex::new(State::Awaited), Condvar::new())))
     }
 
-    /// Waits for the answer, so long; after that whoever answers hears that nobody waits.
-    pub fn wait(&self, time: Duration) -> Answer {
-        let (state, answered) = &*self.0;
+    /// Waits for the answer, so long; none once that time is over, and whoever answers hears
+    /// then that nobody waits.
+    pub fn wait(&self, time: Duration) -> Option<Answer> {
         let till = Instant::now() + time;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         loop {
             if let State::Answered(answer) = *state {
-                return answer;
+                return Some(answer);
             }
             let left = till.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 *state = State::Abandoned;
-                return Answer::Missed;
+                return None;
             }
+            let answered = &self.0.1;
             let (woken, _) = answered
                 .wait_timeout(state, left)
                 .unwrap_or_else(PoisonError::into_inner);
@@ -45,24 +46,21 @@ impl Ticket {
 
     /// Whether somebody still waits.
     pub fn is_awaited(&self) -> bool {
-        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*state, State::Awaited)
-    }
-
-    /// Whether nobody waited long enough.
-    pub fn is_abandoned(&self) -> bool {
-        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*state, State::Abandoned)
+        matches!(*self.state(), State::Awaited)
     }
 
     /// Answers. False where nobody waits any more: then the answer was given to nobody.
     pub fn answer(&self, answer: Answer) -> bool {
-        let mut state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let is_awaited = matches!(*state, State::Awaited);
         if is_awaited {
             *state = State::Answered(answer);
             self.0.1.notify_one();
         }
         is_awaited
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
