@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::processes::{End, fork};
+use super::processes::{killed_at, killed_later};
 use super::rates::{frozen, hit, now, window};
-use super::steps::{self, interleaved};
+use super::steps::interleaved;
 use super::*;
 use crate::limit::hand::{self, Seen, seen};
 use crate::limit::rate::LONGEST;
@@ -179,18 +179,13 @@ fn killed_between_any_two_steps() {
         for what in MEANWHILE {
             for k in 1.. {
                 let scene = Scene::new();
-                let end = fork(|| {
-                    steps::at(k, &steps::die, || work(&scene.segment));
-                    0
-                })
-                .wait();
-                assert!(matches!(end, End::Killed | End::Exit(0)), "{end:?}");
+                let killed = killed_at(k, || work(&scene.segment));
                 meanwhile(what, &scene);
                 scene.check(
                     &format!("{name} killed at step {k}, then {what:?}"),
                     pardoned,
                 );
-                if end == End::Exit(0) {
+                if !killed {
                     break;
                 }
             }
@@ -208,22 +203,16 @@ fn others_work_and_then_it_is_killed() {
                 let mut came = false;
                 for j in (1 + k % 3..).step_by(3) {
                     let scene = Scene::new();
-                    let end = fork(|| {
-                        let then = || {
-                            scene.segment.raise(CAME);
-                            meanwhile(what, &scene);
-                            steps::after(j, &steps::die);
-                        };
-                        steps::at(k, &then, || work(&scene.segment));
-                        0
-                    })
-                    .wait();
-                    assert!(matches!(end, End::Killed | End::Exit(0)), "{end:?}");
+                    let then = || {
+                        scene.segment.raise(CAME);
+                        meanwhile(what, &scene);
+                    };
+                    let killed = killed_later(k, j, then, || work(&scene.segment));
                     // The other process of this scene is our own: nothing to reap.
                     let case = format!("{name}, {what:?} at step {k}, killed {j} later");
                     scene.check(&case, pardoned);
                     came = scene.segment.flags() & CAME != 0;
-                    if end == End::Exit(0) {
+                    if !killed {
                         break;
                     }
                 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use proptest::prelude::*;
 
-use super::processes::{End, fork};
+use super::processes::killed_at;
 use super::steps::interleaved;
 use super::*;
 
@@ -218,11 +218,7 @@ fn nobody_reads_half_an_address_of_the_dead() {
         identity.seat(3, owner(1, 1), ours, 1);
         let dies = || {
             let seat = || identity.seat(3, owner(2, 1), theirs, 1);
-            let child = fork(|| {
-                steps::at(j, &steps::die, seat);
-                0
-            });
-            assert_eq!(child.wait(), End::Killed);
+            assert!(killed_at(j, seat));
         };
         let seen = steps::at(k, &dies, || identity.seated(3));
         let whole = [None, Some(ours), Some(theirs)];

@@ -1,6 +1,6 @@
 //! The rules' records.
 
-use super::processes::{End, fork};
+use super::processes::killed_at;
 use super::*;
 
 fn sized(rules: u32) -> Mapped {
@@ -142,19 +142,10 @@ fn a_record_whose_writer_was_killed_is_finished_by_the_next() {
     for k in 1..=3 {
         let segment = sized(8);
         let ledger = segment.ledger();
-        let end = fork(|| {
-            let texts = ("MaxConnPerIP@/hoge", Some("a:80"));
-            steps::at(k, &steps::die, || {
-                ledger.register(id(1), [7; META], texts.0, texts.1)
-            });
-            0
-        })
-        .wait();
-        assert_eq!(end, End::Killed);
+        let register = || ledger.register(id(1), [7; META], "MaxConnPerIP@/hoge", Some("a:80"));
+        assert!(killed_at(k, register));
         assert_eq!(ledger.iter().count(), 0, "nobody reads half a text");
-        let index = ledger
-            .register(id(1), [7; META], "MaxConnPerIP@/hoge", Some("a:80"))
-            .unwrap();
+        let index = register().unwrap();
         assert_eq!(ledger.get(index).unwrap().name, "MaxConnPerIP@/hoge");
         assert_eq!(ledger.iter().count(), 1);
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::steps;
+
 /// How a child ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -36,6 +38,33 @@ pub fn fork(work: impl FnOnce() -> i32) -> Child {
         -1 => panic!("fork: {}", io::Error::last_os_error()),
         pid => Child { pid, over: false },
     }
+}
+
+/// Does `work` in a child that is killed at its `k`-th step; false where it has no such step.
+/// As for [`fork`].
+pub fn killed_at<R>(k: u32, work: impl FnOnce() -> R) -> bool {
+    is_killed_in(|| _ = steps::at(k, &steps::die, work))
+}
+
+/// The same, but at the `k`-th step comes `then`, and so many steps `later` the end.
+pub fn killed_later(k: u32, later: u32, then: impl Fn(), work: impl FnOnce()) -> bool {
+    is_killed_in(|| {
+        let then = || {
+            then();
+            steps::after(later, &steps::die);
+        };
+        steps::at(k, &then, work);
+    })
+}
+
+fn is_killed_in(work: impl FnOnce()) -> bool {
+    let end = fork(|| {
+        work();
+        0
+    })
+    .wait();
+    assert!(matches!(end, End::Killed | End::Exit(0)), "{end:?}");
+    end == End::Killed
 }
 
 impl Child {

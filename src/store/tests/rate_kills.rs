@@ -1,9 +1,9 @@
 //! Rates between any two steps: somebody else's work, a kill -9, and both. Whatever comes,
 //! a charge is of its own key, a frozen one stays, and the next one finds no lock closed.
 
-use super::processes::{End, fork};
+use super::processes::{killed_at, killed_later};
 use super::rates::{frozen, hit, now, window};
-use super::steps::{self, interleaved};
+use super::steps::interleaved;
 use super::*;
 use crate::limit::rate::LONGEST;
 use crate::limit::rating::{self, Decision, Limit};
@@ -215,17 +215,12 @@ fn killed_between_any_two_steps() {
         for what in MEANWHILE {
             for k in 1.. {
                 let scene = Scene::new();
-                let end = fork(|| {
-                    steps::at(k, &steps::die, || work(&scene.us));
-                    0
-                })
-                .wait();
-                assert!(matches!(end, End::Killed | End::Exit(0)), "{end:?}");
+                let killed = killed_at(k, || work(&scene.us));
                 let case = format!("{name} killed at step {k}, then {what:?}");
                 reap(&scene.segment, 2);
                 meanwhile(what, &scene);
                 scene.check(&case, 5, 2);
-                if end == End::Exit(0) {
+                if !killed {
                     break;
                 }
             }
@@ -243,22 +238,16 @@ fn others_work_and_then_it_is_killed() {
                 let mut came = false;
                 for j in (1 + k % 3..).step_by(3) {
                     let scene = Scene::new();
-                    let end = fork(|| {
-                        let then = || {
-                            scene.segment.raise(CAME);
-                            meanwhile(what, &scene);
-                            steps::after(j, &steps::die);
-                        };
-                        steps::at(k, &then, || work(&scene.us));
-                        0
-                    })
-                    .wait();
-                    assert!(matches!(end, End::Killed | End::Exit(0)), "{end:?}");
+                    let then = || {
+                        scene.segment.raise(CAME);
+                        meanwhile(what, &scene);
+                    };
+                    let killed = killed_later(k, j, then, || work(&scene.us));
                     reap(&scene.segment, 2);
                     let case = format!("{name}, {what:?} at step {k}, killed {j} later");
                     scene.check(&case, 5, 2);
                     came = scene.segment.flags() & CAME != 0;
-                    if end == End::Exit(0) {
+                    if !killed {
                         break;
                     }
                 }
@@ -302,17 +291,9 @@ fn no_charge_is_of_the_key_that_came_after() {
             }
             for j in (1..).take_while(|_| came) {
                 let scene = Scene::new();
-                let end = fork(|| {
-                    let then = || {
-                        crowd(&scene);
-                        steps::after(j, &steps::die);
-                    };
-                    steps::at(k, &then, || work(&scene.us));
-                    0
-                })
-                .wait();
+                let killed = killed_later(k, j, || crowd(&scene), || work(&scene.us));
                 twice_or_gone(&scene, &format!("step {k}, killed {j} later"));
-                if end == End::Exit(0) {
+                if !killed {
                     break;
                 }
             }
@@ -332,16 +313,7 @@ fn who_evicts_the_key_dies_between_any_two_steps_of_a_charge() {
             let killed = std::cell::Cell::new(true);
             for k in 1.. {
                 let scene = Scene::new();
-                let then = || {
-                    let end = fork(|| {
-                        steps::at(j, &steps::die, || {
-                            charge(&scene.other, 30, 60);
-                        });
-                        0
-                    })
-                    .wait();
-                    killed.set(end == End::Killed);
-                };
+                let then = || killed.set(killed_at(j, || charge(&scene.other, 30, 60)));
                 let came = interleaved(k, then, || work(&scene.us));
                 let case = format!("{name}, killed at step {j} of an insert at step {k}");
                 let word = scene.rate(0);

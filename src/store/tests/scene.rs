@@ -1,7 +1,6 @@
 //! A bucket full of keys, a process that holds some of them, and another one to
 //! which things happen.
 
-use super::processes::{End, fork};
 use super::*;
 
 /// The other process, by the pid under which it is reaped.
@@ -147,13 +146,7 @@ impl Scene {
 
     /// Work in a child that is killed at its `k`-th step, if it has so many.
     pub fn killed_at(&self, k: u32, work: Work, child: &Holder, lease: LeaseIndex) -> bool {
-        let end = fork(|| {
-            steps::at(k, &steps::die, || work(child, lease));
-            0
-        })
-        .wait();
-        assert!(matches!(end, End::Killed | End::Exit(0)), "{end:?}");
-        end == End::Killed
+        processes::killed_at(k, || work(child, lease))
     }
 
     /// When nobody is left but `other`: the subject's count is what it holds, the
