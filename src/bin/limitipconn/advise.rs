@@ -24,7 +24,7 @@ mod tally;
 mod text;
 mod weights;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -36,6 +36,7 @@ use mod_limitipconn::limit::address::Prefix;
 use mod_limitipconn::limit::key::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::text::print;
 use crate::{Answer, Outcome};
 use batch::{Batch, Keys};
 use blocks::{Place, Progress};
@@ -182,19 +183,11 @@ pub fn run(arguments: Arguments) -> Answer {
         prefix,
     };
     let findings = Findings::new(&study, &tally, formats, arguments.top);
-    let answer = match arguments.json {
+    print(&match arguments.json {
         true => serde_json::to_string_pretty(&findings)
-            .map(|json| json + "\n")
             .map_err(|error| format!("the JSON could not be made: {error}"))?,
         false => page::page(&findings, tally.goes_on.as_ref()),
-    };
-    match io::stdout().write_all(answer.as_bytes()) {
-        // Who reads no further has had enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            return Err(format!("the answer could not be written: {error}"));
-        }
-        _ => {}
-    }
+    })?;
     let is_empty = findings.input.requests == 0;
     if is_empty && tally.failures.is_empty() {
         crate::complain("there is no request in the logs");

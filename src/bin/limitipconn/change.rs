@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::server::Which;
 use crate::show::keys;
-use crate::text::{json as json_of, print, shown, table, time};
+use crate::text::{print, print_json, shown, table, time};
 use crate::{Answer, Outcome, clock};
 
 /// Forgets what all rates know of a key, freezes too; what it has in flight stays
@@ -104,7 +104,7 @@ pub fn unfreeze(arguments: Unfreeze) -> Answer {
 /// How it was before. The key itself is not repeated: it may be a secret one.
 fn tell(done: &str, rows: &[KeyRow], as_json: bool, nothing: &str) -> Answer {
     if as_json {
-        print(&json_of(&json!({ done: rows }).to_string()))?;
+        print_json(&json!({ done: rows }))?;
     } else if rows.is_empty() {
         crate::complain(nothing);
     } else {
@@ -113,7 +113,7 @@ fn tell(done: &str, rows: &[KeyRow], as_json: bool, nothing: &str) -> Answer {
         print(&lines.join("\n"))?;
     }
     Ok(match rows.is_empty() {
-        true => Outcome::Found,
+        true => Outcome::Failed,
         false => Outcome::Done,
     })
 }
@@ -133,7 +133,7 @@ pub fn freeze(arguments: Freeze) -> Answer {
             .map(|frozen| json!({ "rule": frozen.rule, "vhost": frozen.vhost }))
             .collect();
         let answer = json!({ "frozen_for_milliseconds": millis, "frozen": frozen });
-        print(&json_of(&answer.to_string()))?;
+        print_json(&answer)?;
         return Ok(Outcome::Done);
     }
     let cells: Vec<Vec<String>> = frozen

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::server::{Server, Which};
-use crate::text::{json as json_of, print, time};
+use crate::text::{print, print_json, time};
 use crate::{Answer, Outcome, clock};
 
 /// Asks the running server: does its error log arrive, who loads the module, which rules are
@@ -101,14 +101,13 @@ pub fn run(arguments: Arguments) -> Answer {
     }
     found(log::look(&server)?)?;
     if arguments.json {
-        let answer = json!({ "pid": server.process.0, "findings": findings });
-        print(&json_of(&answer.to_string()))?;
+        print_json(&json!({ "pid": server.process.0, "findings": findings }))?;
     }
     let is_wrong = findings
         .iter()
         .any(|finding| finding.verdict == Verdict::Wrong);
     Ok(if is_wrong {
-        Outcome::Found
+        Outcome::Failed
     } else {
         Outcome::Done
     })

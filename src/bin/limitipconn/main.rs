@@ -50,9 +50,8 @@ enum What {
 pub enum Outcome {
     /// 0
     Done,
-    /// 1: what was looked for is not there, or something is wrong.
-    Found,
-    /// 1: it could not be done, wholly or in part, and the user was told why.
+    /// 1: it could not be done, wholly or in part, what was looked for is not there, or
+    /// something is wrong; and the user was told.
     Failed,
     /// 2: the options or arguments make no sense, and the user was told why.
     Misused,
@@ -83,7 +82,7 @@ fn main() -> ExitCode {
     });
     ExitCode::from(match outcome {
         Outcome::Done => 0,
-        Outcome::Found | Outcome::Failed => 1,
+        Outcome::Failed => 1,
         Outcome::Misused => 2,
     })
 }

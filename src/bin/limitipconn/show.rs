@@ -2,16 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use clap::Args;
 use mod_limitipconn::gauge;
-use mod_limitipconn::report::json::json as document;
+use mod_limitipconn::limit::rate::Rate;
 use mod_limitipconn::report::key::KeyRow;
 use mod_limitipconn::report::snapshot::{RuleRow, Snapshot};
 use serde_json::json;
 
 use crate::server::Which;
-use crate::text::{json as json_of, many, period, print, shown, table, time};
+use crate::text::{many, print, print_json, shown, table, time};
 use crate::{Answer, Outcome};
 
 /// Shows the rules and their numbers, or what is known of one key
@@ -34,23 +35,23 @@ pub fn run(arguments: Arguments) -> Answer {
     let mut server = arguments.which.find()?;
     let Some(key) = arguments.key else {
         let snapshot = server.look(gauge::snapshot)?;
-        print(&match arguments.json {
-            true => json_of(&document(&snapshot)),
-            false => overview(&snapshot, server.process.0).join("\n"),
-        })?;
+        match arguments.json {
+            true => print_json(&snapshot)?,
+            false => print(&overview(&snapshot, server.process.0).join("\n"))?,
+        }
         return Ok(Outcome::Done);
     };
     let rows = server.by_hand(key.as_bytes()).rows();
     // The key itself is not repeated: it may be a secret one.
     if arguments.json {
-        print(&json_of(&json!({ "rows": rows }).to_string()))?;
+        print_json(&json!({ "rows": rows }))?;
     } else if rows.is_empty() {
         crate::complain("nothing is known of this key: nothing in flight, no rate charged");
     } else {
         print(&keys(&rows).join("\n"))?;
     }
     Ok(match rows.is_empty() {
-        true => Outcome::Found,
+        true => Outcome::Failed,
         false => Outcome::Done,
     })
 }
@@ -105,7 +106,13 @@ pub fn number(rule: &RuleRow) -> String {
         .burst
         .map_or_else(String::new, |burst| format!(" burst={burst}"));
     match rule.period_milliseconds {
-        Some(millis) => format!("{}/{}{burst}", rule.limit, period(millis)),
+        Some(millis) => {
+            let rate = Rate {
+                number: u32::try_from(rule.limit).unwrap_or(u32::MAX),
+                period: Duration::from_millis(millis),
+            };
+            format!("{rate}{burst}")
+        }
         None => rule.limit.to_string(),
     }
 }

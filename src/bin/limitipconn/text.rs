@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Text that somebody chose, with what has no shape of its own as `%XX`: controls, marks that
@@ -149,25 +150,6 @@ pub fn time(millis: u64) -> String {
     }
 }
 
-/// A period as the configuration says it: `s`, `5min`.
-pub fn period(millis: u64) -> String {
-    const UNITS: [(u64, &str); 5] = [
-        (86_400_000, "d"),
-        (3_600_000, "h"),
-        (60_000, "min"),
-        (1000, "s"),
-        (1, "ms"),
-    ];
-    let fits = UNITS
-        .iter()
-        .find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
-    match fits {
-        Some((unit, name)) if millis == *unit => (*name).to_owned(),
-        Some((unit, name)) => format!("{}{name}", millis / unit),
-        None => String::from("0s"),
-    }
-}
-
 /// Writes an answer; nobody is there to read it any more is no failure.
 pub fn print(text: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
@@ -181,6 +163,13 @@ pub fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes an answer in JSON.
+pub fn print_json(answer: &impl Serialize) -> Result<(), String> {
+    let document = serde_json::to_string(answer)
+        .map_err(|error| format!("the JSON could not be made: {error}"))?;
+    print(&json(&document))
 }
 
 #[cfg(test)]
@@ -278,18 +267,6 @@ mod tests {
             (356_400_000, "4d03h"),
         ] {
             assert_eq!(time(millis), expected);
-        }
-        for (millis, expected) in [
-            (1, "ms"),
-            (1500, "1500ms"),
-            (1000, "s"),
-            (90_000, "90s"),
-            (60_000, "min"),
-            (300_000, "5min"),
-            (3_600_000, "h"),
-            (172_800_000, "2d"),
-        ] {
-            assert_eq!(period(millis), expected);
         }
     }
 }

@@ -15,7 +15,7 @@ use mod_limitipconn::report::top::Top;
 use serde::Serialize;
 
 use crate::server::{Server, Which};
-use crate::text::{cut, json, many, print};
+use crate::text::{cut, many, print, print_json};
 use crate::{Answer, Outcome, misused};
 use screen::{Next, Screen};
 use view::{Before, lines};
@@ -68,10 +68,10 @@ pub fn run(arguments: Arguments) -> Answer {
     }
     let top = server.look(gauge::top)?;
     let pid = server.process.0;
-    print(&match arguments.json {
-        true => json(&serde_json::to_string(&Answered { pid, top }).unwrap_or_default()),
-        false => lines(&top, pid, None).join("\n"),
-    })?;
+    match arguments.json {
+        true => print_json(&Answered { pid, top })?,
+        false => print(&lines(&top, pid, None).join("\n"))?,
+    }
     Ok(Outcome::Done)
 }
 

@@ -1,8 +1,8 @@
 //! What was found, as plain values: the text for people and the JSON are made from it. Text
 //! that came from a log is printable here already.
 
-use mod_limitipconn::limit::address::{Address, Prefix};
-use mod_limitipconn::limit::network;
+use mod_limitipconn::gauge;
+use mod_limitipconn::limit::address::Prefix;
 use serde::Serialize;
 
 use super::advice::Advice;
@@ -194,7 +194,7 @@ impl Findings {
             silent_most: tally.silence.worst().map(|(key, silent)| Silent {
                 client: match &silent.name {
                     Some(name) => escape::text(name),
-                    None => written(key, formats.prefix),
+                    None => gauge::client(key, formats.prefix),
                 },
                 connections: silent.connections,
                 held_seconds: seconds(silent.held.into()),
@@ -284,21 +284,7 @@ fn reasons(tally: &Tally) -> Vec<Reason> {
 fn name(study: &Study, at: u32, client: &Client, prefix: Prefix) -> String {
     match study.clients.name(at) {
         Some(name) => escape::text(name),
-        None => written(client.key, prefix),
-    }
-}
-
-fn written(key: Address, prefix: Prefix) -> String {
-    let (length, whole) = match key.is_v4() {
-        true => (prefix.v4, 32),
-        false => (prefix.v6, 128),
-    };
-    if length == whole {
-        return key.to_string();
-    }
-    match network::parse(&format!("{key}/{length}")) {
-        Some(network) => network.to_string(),
-        None => key.to_string(),
+        None => gauge::client(client.key, prefix),
     }
 }
 
