@@ -42,10 +42,8 @@ fn told(httpd: &Httpd, id: &str) -> Vec<String> {
 /// Waits until there are so many lines with this number.
 #[track_caller]
 fn wait_for_lines(httpd: &Httpd, id: &str, number: usize) -> Vec<String> {
-    wait_until(A_LOOK, || match told(httpd, id) {
-        lines if lines.len() >= number => Ok(lines),
-        _ => Err(httpd.error_log()),
-    })
+    httpd.wait_for_lines(A_LOOK, id, number);
+    told(httpd, id)
 }
 
 /// The ages in the lines, and the lines without them.

@@ -28,14 +28,6 @@ fn server(mpm: Mpm, redis: &Redis, more: &str, rules: &str) -> Setup {
         .conf(rules)
 }
 
-#[track_caller]
-fn wait_for_no_keys(redis: &Redis, within: Duration) {
-    wait_until(within, || match redis.keys() {
-        keys if keys.is_empty() => Ok(()),
-        keys => Err(keys),
-    });
-}
-
 /// C38, and the next: a release on A admits on B within a second.
 fn c38_two_servers_hold_one_limit(mpm: Mpm) {
     let redis = Redis::start();
@@ -60,7 +52,7 @@ fn c38_two_servers_hold_one_limit(mpm: Mpm) {
     assert!(start.elapsed() < Duration::from_secs(5), "it was waiting");
     assert_eq!(on_a.status("/hoge/small.txt"), 503);
     drop((_second, _third, fourth));
-    wait_for_no_keys(&redis, support::DEADLINE);
+    redis.wait_for_no_keys(support::DEADLINE, "");
     for httpd in [&a, &b] {
         let gauge = httpd.wait_for(|gauge| gauge.total() == 0);
         assert_eq!(gauge["shared"]["degraded"], false, "{gauge:?}");
@@ -120,7 +112,7 @@ fn killed_server_frees_its_places_within_the_lease(mpm: Mpm) {
     let back = start().start();
     assert_eq!(back.client("127.0.0.2").status("/hoge/small.txt"), 503);
     drop(_three);
-    wait_for_no_keys(&redis, support::DEADLINE);
+    redis.wait_for_no_keys(support::DEADLINE, "");
     let again: Vec<_> = (0..3)
         .map(|n| {
             [&back, &b][n % 2]
@@ -130,7 +122,7 @@ fn killed_server_frees_its_places_within_the_lease(mpm: Mpm) {
         .collect();
     assert_eq!(on_b.status("/hoge/small.txt"), 503);
     drop(again);
-    wait_for_no_keys(&redis, support::DEADLINE);
+    redis.wait_for_no_keys(support::DEADLINE, "");
 }
 
 /// They are renewed for as long as they are held, and put back where Redis has lost them.
@@ -156,6 +148,6 @@ fn places_outlast_their_lease_and_the_loss_of_redis(mpm: Mpm) {
         }
     });
     drop(held);
-    wait_for_no_keys(&redis, support::DEADLINE);
+    redis.wait_for_no_keys(support::DEADLINE, "");
     assert_eq!(client.status("/hoge/small.txt"), 200);
 }

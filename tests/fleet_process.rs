@@ -6,7 +6,6 @@
 mod support;
 
 use std::net::TcpListener;
-use std::process::Command;
 
 use support::{Httpd, Mpm, Redis, Setup, on_every_mpm, wait_until};
 
@@ -102,18 +101,9 @@ fn socket_of_this_machine_is_as_good() {
 fn tls_is_spoken_and_the_certificate_looked_at() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
-    let keys = std::env::temp_dir().join(format!("limitipconn-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&keys).unwrap();
-    let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-                   -subj /CN=localhost -addext subjectAltName=DNS:localhost \
-                   -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out cert.pem";
-    let made = Command::new("openssl")
-        .args(request.split_whitespace())
-        .current_dir(&keys)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
-    let [cert, key] = ["cert.pem", "key.pem"].map(|name| keys.join(name).display().to_string());
+    let keys = Httpd::on(Mpm::Event).certificate();
+    let [cert, key] =
+        ["cert.pem", "key.pem"].map(|name| keys.dir().join(name).display().to_string());
     drop(free);
     let redis = Redis::with(&[
         "--tls-port",
@@ -141,7 +131,6 @@ fn tls_is_spoken_and_the_certificate_looked_at() {
     let lines = wary.wait_for_log("limitipconn(601): ");
     assert!(lines[0].contains("does not agree on TLS"), "{}", lines[0]);
     assert_eq!(wary.gauge()["shared"]["failure"], "tls");
-    std::fs::remove_dir_all(&keys).unwrap();
 }
 
 #[test]
@@ -166,10 +155,7 @@ fn state_shows_in_every_place_that_tells_states() {
             }
         });
         // The parent looks about every ten seconds.
-        wait_until(6 * support::DEADLINE, || match httpd.log_lines(heartbeat) {
-            lines if lines.is_empty() => Err(httpd.error_log()),
-            lines => Ok(lines),
-        });
+        httpd.wait_for_lines(6 * support::DEADLINE, heartbeat, 1);
         let [lines, page] =
             ["?auto", ""].map(|query| client.get(&format!("/server-status{query}")).text());
         assert!(lines.contains(auto), "{lines}");

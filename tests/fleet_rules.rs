@@ -92,10 +92,7 @@ fn reload_keeps_what_is_held(mpm: Mpm) {
     wait_until(support::DEADLINE, || {
         client.try_hold("/hoge/hold.cgi").map(drop)
     });
-    wait_until(support::DEADLINE, || match redis.keys() {
-        keys if keys.is_empty() => Ok(()),
-        keys => Err(keys),
-    });
+    redis.wait_for_no_keys(support::DEADLINE, "");
 }
 
 /// Neither port nor file nor line is in the names of shared rules; the ServerName is.

@@ -8,7 +8,7 @@ mod support;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Httpd, Mpm, Redis, at_once, wait_until};
+use support::{Httpd, Mpm, Redis, at_once};
 
 const THREADS: usize = 8;
 /// Connections are kept for so many requests, and then made anew.
@@ -76,25 +76,6 @@ fn storm_over_two_servers_leaves_nothing() {
         assert!(answers <= refused, "{gauge:?}");
     }
     // The counts at once, the rates a second after they are full.
-    let counts = || {
-        redis
-            .keys()
-            .into_iter()
-            .filter(|key| key.contains(":c{"))
-            .collect::<Vec<_>>()
-    };
-    wait_until(support::DEADLINE, || {
-        if counts().is_empty() {
-            Ok(())
-        } else {
-            Err(counts())
-        }
-    });
-    wait_until(Duration::from_secs(20), || {
-        if redis.keys().is_empty() {
-            Ok(())
-        } else {
-            Err(redis.keys())
-        }
-    });
+    redis.wait_for_no_keys(support::DEADLINE, ":c{");
+    redis.wait_for_no_keys(Duration::from_secs(20), "");
 }

@@ -26,13 +26,9 @@ fn told(httpd: &Httpd, id: &str) -> Vec<String> {
 /// Waits for so many of them; the parent looks about every ten seconds.
 #[track_caller]
 fn wait_for_lines(httpd: &Httpd, id: &str, number: usize) -> Vec<String> {
-    wait_until(
-        Duration::from_secs(12 * number as u64 + 15),
-        || match told(httpd, id) {
-            lines if lines.len() >= number => Ok(lines),
-            _ => Err(httpd.error_log()),
-        },
-    )
+    let within = Duration::from_secs(12 * number as u64 + 15);
+    httpd.wait_for_lines(within, id, number);
+    told(httpd, id)
 }
 
 fn every_start_is_told_once(mpm: Mpm) {

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::{Client, Httpd, Mpm, Setup, on_threaded_mpms, wait_until};
+use support::{Client, Httpd, Mpm, Setup, on_threaded_mpms};
 
 on_threaded_mpms!(
     downloads_leave_the_workers_to_others,
@@ -134,10 +134,7 @@ fn files_that_last_too_long_end_with_their_connection(mpm: Mpm) {
     let _spared = beside.open("/hoge/big.bin");
     let _other = beside.open("/fuga/big.bin");
     let line = "limitipconn(501): client 127.0.0.2 cut: held for 2 s, vhost ";
-    wait_until(IN_TIME, || match httpd.log_lines(line).len() {
-        3 => Ok(()),
-        other => Err(other),
-    });
+    assert_eq!(httpd.wait_for_lines(IN_TIME, line, 3).len(), 3);
     for stream in cut {
         assert!(stream.try_finish().is_err(), "it is whole");
     }

@@ -84,10 +84,7 @@ fn responses_beyond_the_room_are_counted_and_told() {
     let held: Vec<_> = (0..MANY)
         .map(|_| client.read_slowly("/hoge/big.bin"))
         .collect();
-    let told = wait_until(A_LOOK, || match httpd.log_lines("limitipconn(506): ") {
-        lines if lines.is_empty() => Err(httpd.error_log()),
-        lines => Ok(lines),
-    });
+    let told = httpd.wait_for_lines(A_LOOK, "limitipconn(506): ", 1);
     let unwatched = httpd.gauge().number("unwatched");
     assert!(
         (MANY as u64 - 128..=MANY as u64).contains(&unwatched),
@@ -140,10 +137,7 @@ fn child_that_is_ended_writes_no_line_of_its_own() {
         ),
         (1, 2)
     );
-    let told = wait_until(A_LOOK, || match httpd.log_lines("limitipconn(102): ") {
-        lines if lines.is_empty() => Err(httpd.error_log()),
-        lines => Ok(lines),
-    });
+    let told = httpd.wait_for_lines(A_LOOK, "limitipconn(102): ", 1);
     assert!(
         told[0].ends_with("limitipconn(102): 2 refusals and cuts were left out of the log"),
         "{told:?}"

@@ -78,7 +78,8 @@ fn connection_of_which_no_stream_moves_is_cut(mpm: Mpm) {
     for stream in stalled {
         assert!(stream.try_finish().is_err(), "it is whole");
     }
-    let lines = httpd.wait_for_log("limitipconn(501): ");
+    // They are counted before they are written.
+    let lines = httpd.wait_for_lines(IN_TIME, "limitipconn(501): ", 3);
     assert_eq!(lines.len(), 3, "{lines:#?}");
     for line in &lines {
         assert!(

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{H2, Httpd, Mpm, Setup, Stream, at_once, on_threaded_mpms, wait_until};
+use support::{H2, Httpd, Load, Mpm, Setup, Stream, at_once, on_threaded_mpms, under_load};
 
 on_threaded_mpms!(
     control_frames_are_no_progress,
@@ -46,13 +46,7 @@ fn wait_for_cuts(httpd: &Httpd, number: u64, since: Instant) {
     let took = since.elapsed();
     assert!(took >= Duration::from_secs(6), "too soon: {took:?}");
     // They are counted before they are written.
-    let lines = wait_until(IN_TIME, || {
-        let lines = httpd.log_lines("limitipconn(501): ");
-        match lines.len() as u64 >= number {
-            true => Ok(lines),
-            false => Err(lines),
-        }
-    });
+    let lines = httpd.wait_for_lines(IN_TIME, "limitipconn(501): ", number as usize);
     assert_eq!(lines.len() as u64, number, "{lines:#?}");
     for line in &lines {
         assert!(line.contains(" cut: too slow: "), "{line}");
@@ -71,28 +65,22 @@ fn control_frames_are_no_progress(mpm: Mpm) {
     // The worker of this one is done with it: what is missing waits in mod_http2.
     let waits = httpd.client("127.0.0.3").h2_with_window(1000);
     let rest = open(&waits, "/hoge/some.bin");
-    let until = start + IN_TIME;
-    std::thread::scope(|scope| {
-        for h2 in [&stalls, &waits] {
-            scope.spawn(move || {
-                while Instant::now() < until && h2.try_ping().is_ok() {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            });
+    let head = || {
+        stalls
+            .try_open("HEAD", "/hoge/small.txt", true)?
+            .try_finish()
+    };
+    let ask = |n: usize, load: &Load| {
+        let (goes_well, pause): (&dyn Fn() -> bool, _) = match n {
+            0 => (&|| stalls.try_ping().is_ok(), 20),
+            1 => (&|| waits.try_ping().is_ok(), 20),
+            _ => (&|| head().is_ok(), 50),
+        };
+        while load.goes_on() && goes_well() {
+            std::thread::sleep(Duration::from_millis(pause));
         }
-        let stalls = &stalls;
-        scope.spawn(move || {
-            let head = || {
-                stalls
-                    .try_open("HEAD", "/hoge/small.txt", true)?
-                    .try_finish()
-            };
-            while Instant::now() < until && head().is_ok() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        });
-        wait_for_cuts(&httpd, 2, start);
-    });
+    };
+    under_load(3, ask, |_| wait_for_cuts(&httpd, 2, start));
     for stream in [stalled, rest] {
         assert!(stream.try_finish().is_err(), "it is whole");
     }
@@ -255,7 +243,6 @@ fn streams_of_one_client_leave_the_watch_to_others(mpm: Mpm) {
         // Lines of hundreds of streams would leave no room for others.
         .conf("<Location /fuga>\nIPLimitLogLevel debug\n</Location>")
         .start();
-    let start = Instant::now();
     let many: Vec<_> = at_once(4, |_| {
         let h2 = httpd.client("127.0.0.2").h2();
         let streams = h2.open_many(100, "/fuga/big.bin");
@@ -263,10 +250,7 @@ fn streams_of_one_client_leave_the_watch_to_others(mpm: Mpm) {
     });
     let slow = httpd.client("127.0.0.3").read_slowly("/hoge/big.bin");
     let line = "limitipconn(501): client 127.0.0.3 cut: too slow: ";
-    while httpd.log_lines(line).is_empty() {
-        assert!(start.elapsed() < 2 * IN_TIME, "{}", httpd.error_log());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    httpd.wait_for_lines(2 * IN_TIME, line, 1);
     assert_eq!(httpd.gauge().number("unwatched"), 0);
     drop((many, slow));
     assert_eq!(httpd.wait_for_quiet().number("faults"), 0);

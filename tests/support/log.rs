@@ -4,6 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
+
+use super::{DEADLINE, Httpd, wait_until};
 
 /// In the line that every MPM writes when a generation has started.
 pub const SERVING: &str = "resuming normal operations";
@@ -18,6 +21,41 @@ pub const LEFT_OUT: &str = "limitipconn(102): ";
 pub fn read(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Httpd {
+    /// All that stands in the error log.
+    pub fn error_log(&self) -> String {
+        read(&self.dir().join("error_log"))
+    }
+
+    /// The lines of the error log that hold this text.
+    pub fn log_lines(&self, text: &str) -> Vec<String> {
+        self.error_log()
+            .lines()
+            .filter(|line| line.contains(text))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Waits until the error log has a line with this text, and returns all of them.
+    #[track_caller]
+    pub fn wait_for_log(&self, text: &str) -> Vec<String> {
+        self.wait_for_lines(DEADLINE, text, 1)
+    }
+
+    /// Waits until the error log has so many lines with this text, and returns all of them,
+    /// which may be more.
+    #[track_caller]
+    pub fn wait_for_lines(&self, within: Duration, text: &str, number: usize) -> Vec<String> {
+        wait_until(within, || match self.log_lines(text) {
+            lines if lines.len() >= number => Ok(lines),
+            lines => {
+                let (found, log) = (lines.len(), self.error_log());
+                Err(format!("{found} of {number} lines with {text:?} in {log}"))
+            }
+        })
+    }
 }
 
 /// What httpd says at start, graceful, restart and stop, whatever it is loaded with.

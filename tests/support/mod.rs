@@ -26,6 +26,7 @@ mod response;
 mod scripts;
 mod server;
 mod setup;
+mod shared;
 mod tunnel;
 mod verdict;
 mod windows;

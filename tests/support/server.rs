@@ -125,33 +125,6 @@ impl Httpd {
         Gate::named(&self.gates(), name)
     }
 
-    /// All that stands in the error log.
-    pub fn error_log(&self) -> String {
-        log::read(&self.dir().join("error_log"))
-    }
-
-    /// The lines of the error log that hold this text.
-    pub fn log_lines(&self, text: &str) -> Vec<String> {
-        self.error_log()
-            .lines()
-            .filter(|line| line.contains(text))
-            .map(str::to_owned)
-            .collect()
-    }
-
-    /// Waits until the error log has a line with this text, and returns all of them.
-    #[track_caller]
-    pub fn wait_for_log(&self, text: &str) -> Vec<String> {
-        wait_until(DEADLINE, || {
-            let lines = self.log_lines(text);
-            if lines.is_empty() {
-                Err(format!("no {text:?} in {}", self.error_log()))
-            } else {
-                Ok(lines)
-            }
-        })
-    }
-
     /// From now on lines of the error log that hold this text are no fault.
     pub fn expect_log(&self, text: &str) {
         self.expected

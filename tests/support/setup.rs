@@ -126,7 +126,8 @@ impl Setup {
     #[must_use]
     pub fn certificate(self) -> Setup {
         let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-                       -subj /CN=localhost -addext basicConstraints=critical,CA:FALSE \
+                       -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+                       -addext basicConstraints=critical,CA:FALSE \
                        -keyout key.pem -out cert.pem";
         let made = Command::new("openssl")
             .args(request.split_whitespace())
