@@ -15,7 +15,7 @@ use std::path::Path;
 
 use run::{Said, ask, path};
 use serde_json::Value;
-use support::{Httpd, Mpm, Setup};
+use support::{DEADLINE, Httpd, Mpm, Setup, wait_until};
 
 const HOGE: &str = "<Location /hoge>\n MaxConnPerIP 10 scope=location\n</Location>";
 /// The line that was asked for.
@@ -141,6 +141,48 @@ fn a_log_that_was_moved_or_deleted_is_noticed() {
         "{text}"
     );
     fs::rename(aside, log(&moved)).expect("rename");
+}
+
+/// Where no line can be looked for it is said where to look, or that nobody sees any.
+#[test]
+fn logs_that_cannot_be_read_from_here_are_told_of() {
+    const LOGS: [(&str, &str, &str); 3] = [
+        (
+            "ErrorLog /dev/null",
+            "wrong",
+            "lines go to /dev/null (ErrorLog /dev/null): nobody sees them",
+        ),
+        (
+            "ErrorLog syslog:local7\nLogLevel warn",
+            "doubt",
+            "lines go to syslog:local7, where LogLevel shows no notices",
+        ),
+        (
+            "ErrorLog syslog:local7\nLogLevel notice",
+            "doubt",
+            "a line was written to syslog:local7; see whether it came: journalctl ",
+        ),
+    ];
+    support::at_once(LOGS.len(), |n| {
+        let (log, expected, told) = LOGS[n];
+        // A server that starts with it would not be seen to have started.
+        let httpd = server().start();
+        let old = httpd.children();
+        httpd.rewrite_conf(&format!("{HOGE}\n{log}"));
+        httpd.parent().signal(libc::SIGUSR1);
+        wait_until(DEADLINE, || {
+            let now = httpd.children();
+            let is_new = !now.is_empty() && !now.iter().any(|child| old.contains(child));
+            if is_new { Ok(()) } else { Err(now) }
+        });
+        let (code, said) = check(&httpd);
+        let (verdict, text) = about(&said, "error log");
+        assert!(
+            verdict == expected && text.starts_with(told),
+            "{log}: {said:#}"
+        );
+        assert_eq!(code, i32::from(expected == "wrong"), "{said:#}");
+    });
 }
 
 #[test]
