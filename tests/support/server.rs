@@ -14,6 +14,8 @@ use super::recipe::Recipe;
 use super::{Client, DEADLINE, Gate, Mpm, Process, Setup, base, log, process, setup, wait_until};
 
 /// httpd waits up to ten seconds for children that do not want to end, then kills them.
+/// A server may be run by something that makes it many times slower.
+pub(super) const START_DEADLINE: Duration = Duration::from_secs(60);
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A running httpd. Dropped, it stops; an unexpected line in its error log then fails the test.
@@ -200,7 +202,7 @@ impl Httpd {
     #[track_caller]
     pub(super) fn wait_for_children_besides(&self, old: &[Process]) {
         let mut looks = VecDeque::new();
-        wait_until(DEADLINE, || {
+        wait_until(START_DEADLINE, || {
             let mut new = self.children();
             new.retain(|child| !old.contains(child));
             let threads: Vec<_> = new.iter().map(|child| (*child, child.threads())).collect();
@@ -225,7 +227,7 @@ impl Httpd {
         if self.mpm() == Mpm::Prefork || unsafe { libc::geteuid() } != 0 {
             return;
         }
-        wait_until(DEADLINE, || {
+        wait_until(START_DEADLINE, || {
             let files = fs::read_dir(self.dir().join("run")).into_iter().flatten();
             let socket = files
                 .flatten()

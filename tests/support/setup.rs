@@ -1,5 +1,6 @@
 //! A server before its start: what it is loaded with and what it says.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -10,7 +11,8 @@ use std::time::Instant;
 
 use super::files::make_dir;
 use super::recipe::Recipe;
-use super::{Backend, DEADLINE, Httpd, Mpm, base, log};
+use super::server::START_DEADLINE;
+use super::{Backend, Httpd, Mpm, base, log};
 
 /// A server that is not started yet. Dropped, its directory is removed.
 pub struct Setup {
@@ -18,6 +20,8 @@ pub struct Setup {
     conf: String,
     environment: Vec<(String, String)>,
     expected: Vec<String>,
+    /// What runs the server, with its arguments; nothing: it runs by itself.
+    runner: Vec<String>,
     started: bool,
 }
 
@@ -58,6 +62,7 @@ impl Setup {
             conf: String::new(),
             environment: Vec::new(),
             expected: Vec::new(),
+            runner: Vec::new(),
             started: false,
         };
         setup.furnish("").furnish("hoge").furnish("fuga")
@@ -185,14 +190,24 @@ impl Setup {
         self.load(&["http2"]).conf("Protocols h2c http/1.1")
     }
 
+    /// Lets a program run the server, which becomes the server: `valgrind` and its options.
+    #[must_use]
+    pub fn run_by(mut self, runner: &[&str]) -> Setup {
+        self.runner = runner.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
     /// The server's own directory.
     pub fn dir(&self) -> &Path {
         &self.recipe.dir
     }
 
     fn httpd(&self) -> Command {
-        let mut command = Command::new(&base::installation().binary);
+        let binary = base::installation().binary.as_os_str();
+        let mut words = self.runner.iter().map(OsStr::new).chain([binary]);
+        let mut command = Command::new(words.next().expect("the binary, if nothing else"));
         command
+            .args(words)
             .arg("-d")
             .arg(self.dir())
             .arg("-f")
@@ -312,10 +327,13 @@ fn await_start(child: &mut Child, dir: &Path) -> Result<(), String> {
         if child.try_wait().expect("wait for httpd").is_some() {
             return Err(said());
         }
-        if start.elapsed() > DEADLINE {
+        if start.elapsed() > START_DEADLINE {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it does not serve after {DEADLINE:?}\n{}", said()));
+            return Err(format!(
+                "it does not serve after {START_DEADLINE:?}\n{}",
+                said()
+            ));
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

@@ -1,0 +1,92 @@
+//! A server under valgrind, while clients are refused, waited for and cut, children reloaded and
+//! killed: nothing reads or writes memory that it must not, nor goes by what was never written.
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use support::{Httpd, Mpm, on_every_mpm};
+
+on_every_mpm!(nothing_is_wrong_in_memory);
+
+/// valgrind makes all of it many times slower.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const CONF: &str = "SendBufferSize 16384
+     IPLimitMinRate 10000 after=1s window=2s
+     MaxConnPerIP 20
+     MaxHitsPerIP 1000/h on=slow freeze=1s
+     <Location /hoge>
+         MaxConnPerIP 2 scope=location
+         MaxRatePerIP 1000/s burst=1000 delay=10
+     </Location>";
+
+fn nothing_is_wrong_in_memory(mpm: Mpm) {
+    let setup = match mpm {
+        Mpm::Prefork => Httpd::on(mpm),
+        _ => Httpd::on(mpm).over_h2c(),
+    };
+    // What a child of the children writes is there, too.
+    let setup = setup.writable_dir("valgrind");
+    let log = format!("--log-file={}/valgrind/%p", setup.dir().display());
+    let httpd = setup
+        .run_by(&["valgrind", &log])
+        .expect_refusals()
+        .expect_log("limitipconn(")
+        .expect_log("exit signal Killed (9)")
+        .expect_log("AH0") // what httpd says of a child that was killed
+        .conf(CONF)
+        .big_file("hoge/big.bin", 20 << 20)
+        .big_script("hoge/big.cgi", 20 << 20)
+        .start();
+    let cuts = |number| _ = httpd.wait_for_lines(PATIENCE, "limitipconn(501): ", number);
+    let client = |n: u8| httpd.client(&format!("127.0.0.{n}"));
+    let round = |before: usize| {
+        // The third is one too many.
+        let readers =
+            ["big.bin", "big.cgi"].map(|it| client(2).read_slowly(&format!("/hoge/{it}")));
+        assert_eq!(client(2).status("/hoge/small.txt"), 503);
+        assert_eq!(client(3).status("/hoge/hello.cgi"), 200);
+        let mut all = 2;
+        if mpm != Mpm::Prefork {
+            // One that stands still, and two whose siblings go on.
+            let (still, drips) = (client(4).h2(), client(5).h2());
+            let stalled = ["big.bin", "big.cgi"].map(|it| still.open(&format!("/hoge/{it}")));
+            let dripping = drips.open("/hoge/big.cgi");
+            assert_eq!(drips.status("/hoge/small.txt"), 200);
+            all += 3;
+            cuts(before + all);
+            drop((stalled, dripping));
+        }
+        cuts(before + all);
+        drop(readers);
+        all
+    };
+    let first = round(0);
+    // Cut in a child that finishes gracefully.
+    let finishing = client(6).read_slowly("/hoge/big.bin");
+    httpd.graceful();
+    cuts(first + 1);
+    drop(finishing);
+    let killed = httpd.children()[0];
+    killed.signal(libc::SIGKILL);
+    httpd.wait_for_within(PATIENCE, |gauge| gauge.is_empty() && gauge.busy() <= 1);
+    round(first + 1);
+    let gauge = httpd.wait_for_within(PATIENCE, |gauge| gauge.is_empty() && gauge.busy() <= 1);
+    assert_eq!(gauge.number("faults"), 0, "{gauge:?}");
+    // Then all children but the killed one have ended, and said what they found.
+    httpd.hard_restart();
+    let files = fs::read_dir(httpd.dir().join("valgrind")).expect("a directory");
+    let texts: Vec<String> = files
+        .flatten()
+        .map(|file| fs::read_to_string(file.path()).expect("what valgrind wrote"))
+        .collect();
+    let ends: Vec<&str> = texts
+        .iter()
+        .filter_map(|text| text.split("ERROR SUMMARY: ").nth(1))
+        .collect();
+    assert!(ends.len() >= 2, "{texts:#?}");
+    let is_clean = ends.iter().all(|end| end.starts_with("0 errors "));
+    assert!(is_clean, "{texts:#?}");
+}
