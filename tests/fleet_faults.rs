@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
-use support::{DEADLINE, Gauge, Httpd, Mpm, Redis, Setup, wait_until};
+use support::{DEADLINE, Gauge, Httpd, Mpm, Redis, Setup, Value, wait_until};
 
 /// In the line that says that it is out of reach, and in the one that ends it.
 const DOWN: &str = "limitipconn(601): ";
@@ -153,6 +153,22 @@ fn errors_are_told_as_they_are() {
     let redis = Redis::with(&["--rename-command", "EVALSHA", ""]);
     let httpd = server(&redis.url(), PATIENT).start();
     limits_locally(&httpd, "error", "unknown command");
+    // What it does it does for probes, too, and stays out of reach.
+    let removals = || match redis.ask(&["INFO", "commandstats"]) {
+        Value::Text(stats) => {
+            let calls = stats.split("cmdstat_zrem:calls=").nth(1);
+            let calls = calls.and_then(|rest| rest.split(',').next());
+            calls.map_or(0, |calls| calls.parse::<u32>().expect("a number"))
+        }
+        other => panic!("{other:?}"),
+    };
+    let before = removals();
+    wait_until(DEADLINE, || match removals() {
+        now if now >= before + 2 => Ok(()),
+        now => Err(now),
+    });
+    is_degraded(&httpd.gauge(), "error");
+    assert_eq!(httpd.log_lines(UP), Vec::<String>::new());
 }
 
 #[test]

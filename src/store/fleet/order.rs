@@ -141,7 +141,7 @@ pub trait Link: Send {
     /// replies come back as there are commands.
     fn run(&mut self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Fault>;
 
-    /// Whether the other side takes writes.
+    /// Whether the other side does what requests ask for, on keys that are no request's.
     fn probe(&mut self) -> Result<(), Fault>;
 }
 

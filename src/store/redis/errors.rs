@@ -70,6 +70,12 @@ pub fn fault(failure: Failure, detail: &str) -> Fault {
     }
 }
 
+/// What a command within a script met, as servers from 6 on and from 7 on say it.
+fn is_about_rights(detail: &str) -> bool {
+    detail.contains("user executing the script can't run")
+        || detail.contains("ACL failure in script")
+}
+
 /// By its first word; scripts of older servers have it within their own error.
 fn said(code: &str, detail: &str) -> Failure {
     let is = |word: &str| code == word || detail.contains(&format!("-{word} "));
@@ -85,7 +91,7 @@ fn said(code: &str, detail: &str) -> Failure {
         Failure::OutOfMemory
     } else if of(&["NOAUTH", "WRONGPASS"]) {
         Failure::Password
-    } else if is("NOPERM") {
+    } else if is("NOPERM") || is_about_rights(detail) {
         Failure::Forbidden
     } else if of(&["MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT", "TRYAGAIN"]) {
         Failure::Cluster

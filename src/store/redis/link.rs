@@ -11,10 +11,20 @@ use redis::{
     Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, Value,
 };
 
+use super::errors;
 use super::scripts::{Caller, Script, reply};
-use super::{errors, names};
 use crate::limit::fleet::{Failure, Password, Patience};
-use crate::store::fleet::{Command, Dial, Fault, Link, Reply};
+use crate::limit::gcra::Bucket;
+use crate::limit::key::Digest;
+use crate::limit::rate::Rate;
+use crate::limit::rating::Limit;
+use crate::store::fleet::{Command, Dial, Fault, Link, Reply, Step};
+
+/// The rate of a key that only probes charge; it is forgotten at once.
+const PROBES: Rate = Rate {
+    number: 1000,
+    period: Duration::from_secs(1),
+};
 
 /// Where the server is.
 #[derive(Clone, Debug)]
@@ -268,20 +278,27 @@ impl Link for RedisLink {
         commands.iter().zip(&values).map(reply).collect()
     }
 
+    /// By what requests ask for: where only some of it can be done all of it is.
     fn probe(&mut self) -> Result<(), Fault> {
-        let till = Instant::now() + self.patience.timeout;
-        let mut write = redis::cmd("SET");
-        write
-            .arg(names::probe(&self.prefix))
-            .arg(1)
-            .arg("PX")
-            .arg(1000);
-        let values = self.exchange(&write.get_packed_command(), 1, till)?;
-        match values.first() {
-            Some(Value::Okay) => Ok(()),
-            Some(Value::ServerError(error)) => Err(errors::of_server(error)),
-            _ => Err(errors::not_ours()),
-        }
+        // No key of anybody has this digest.
+        let (key, member) = (Digest { place: 0, tag: 0 }, String::from("probe"));
+        let mut commands = vec![
+            Command::Take {
+                key,
+                member: &member,
+                limit: None,
+            },
+            Command::Remove {
+                key,
+                members: std::slice::from_ref(&member),
+            },
+        ];
+        commands.extend(Bucket::new(PROBES, 1, None).map(|bucket| Command::Rate {
+            key,
+            limit: Limit::Bucket(bucket),
+            step: Step::Charge,
+        }));
+        self.run(&commands).map(drop)
     }
 }
 

@@ -14,8 +14,3 @@ pub fn count(prefix: &str, key: Digest) -> String {
 pub fn rate(prefix: &str, key: Digest) -> String {
     format!("{prefix}r{{{:016x}{:016x}}}", key.place, key.tag)
 }
-
-/// What is written to see whether anything can be.
-pub fn probe(prefix: &str) -> String {
-    format!("{prefix}probe")
-}

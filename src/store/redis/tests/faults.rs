@@ -83,6 +83,25 @@ fn place_is_taken_by_port_and_by_socket() {
     }
 }
 
+/// Else it would be taken for one that answers again, from one probe to the next request.
+#[test]
+fn probe_gets_through_only_where_all_is_done_that_requests_ask_for() {
+    let redis = Redis::start();
+    let mut link = to_port(redis.port()).dial().unwrap();
+    for command in [
+        "evalsha", "zadd", "zrem", "zcard", "pexpire", "get", "set", "time",
+    ] {
+        let allow =
+            |sign: &str| redis.ask(&["ACL", "SETUSER", "default", &format!("{sign}{command}")]);
+        allow("-");
+        let fault = link.probe().expect_err(command);
+        assert_eq!(fault.failure, Failure::Forbidden, "{command}: {fault:?}");
+        allow("+");
+        assert_eq!(link.probe(), Ok(()), "{command}");
+    }
+    assert_eq!(link.run(&[TAKE]), Ok(vec![ONE]));
+}
+
 #[test]
 fn several_addresses_are_tried_in_turn() {
     let redis = Redis::start();
