@@ -185,6 +185,11 @@ impl Streams {
         is_waiting: bool,
     ) {
         self.enroll(guard, running, meter);
+        let is_cut = |entry| running.child.watched.found(entry).is_some();
+        if !is_waiting && self.entry.get().is_some_and(is_cut) {
+            // It waited when its connection was cut, and is told so.
+            return;
+        }
         self.waits(guard, running, meter, is_waiting && !meter.is_sent.get());
     }
 
