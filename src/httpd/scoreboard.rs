@@ -16,10 +16,16 @@ pub struct Scoreboard {
     slots: u32,
 }
 
-// SAFETY: points to shared memory that stays mapped for the life of the process;
-// only single status bytes are read, which httpd itself reads without a lock.
+// SAFETY: what another thread could spoil is the memory behind `base`, and whether it is there.
+// httpd makes the scoreboard once, in the pool of the process, before it has a child; ServerLimit
+// and ThreadLimit keep their first values, so a restart empties it where it is, and never moves
+// or shrinks it. No child destroys that pool before it ends, and the parent does as it exits,
+// with no thread of ours. Behind `base` nothing is ever written, and nothing read but the status
+// byte of a slot below `slots`, by one volatile load: other processes write it at any time, and
+// there is no half of a byte to be seen.
 unsafe impl Send for Scoreboard {}
-// SAFETY: as above.
+// SAFETY: as above; that the same value is used by several threads at once makes no difference,
+// since its own fields never change.
 unsafe impl Sync for Scoreboard {}
 
 /// Why the scoreboard cannot be used.

@@ -92,7 +92,9 @@ impl Knife {
             return Cut::NoDescriptor;
         }
         // A copy of our own, so that the number cannot become another's between the look and
-        // the deed; for an instant only, or closing the other would not tell the client.
+        // the deed. Whose it is the cookie tells, on the copy: device and inode would tell less,
+        // since the kernel gives the inode of a socket that is gone to another one day. The copy is
+        // there for an instant only, or closing the other would not tell the client.
         // SAFETY: makes our own number mean the same as the other, or fails.
         if unsafe { libc::dup3(fd, self.own, libc::O_CLOEXEC) } < 0 {
             return Cut::NotIt;
@@ -177,6 +179,35 @@ mod tests {
         assert_eq!(writer.join().unwrap(), std::io::ErrorKind::BrokenPipe);
         assert!(look(other.as_raw_fd()).is_some());
         assert_eq!(look(-1), None);
+    }
+
+    /// The number that was looked at is a younger connection's, of the same client.
+    #[test]
+    fn who_has_the_number_now_is_not_cut_for_who_had_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (listener.accept().unwrap().0, client)
+        };
+        let (old, old_client) = connect();
+        let (fd, whose) = (old.as_raw_fd(), look(old.as_raw_fd()).unwrap().cookie);
+        let (young, mut client) = connect();
+        let mut knife = Knife::new();
+        // SAFETY: both descriptors are open and ours; `old` goes on to own its number.
+        assert_eq!(unsafe { libc::dup2(young.as_raw_fd(), fd) }, fd);
+        drop(old_client);
+        for _ in 0..3 {
+            assert_eq!(knife.cut(fd, whose, || panic!("it is meant")), Cut::NotIt);
+        }
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(knife.cut(file.as_raw_fd(), whose, || true), Cut::NotIt);
+        (&old).write_all(b"ok").unwrap();
+        let mut read = [0; 2];
+        client.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"ok");
+        let whose = look(fd).unwrap().cookie;
+        assert_eq!(knife.cut(fd, whose, || true), Cut::Done);
+        assert!(!matches!(client.read(&mut [0]), Ok(1)), "it goes on");
     }
 
     /// Leaves this process, which is a copy made for this, no free descriptor.
