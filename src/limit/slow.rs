@@ -81,6 +81,16 @@ const MOST: usize = PARTS as usize + 1;
 const TOO_SOON: u64 = 50_000_000;
 const SECOND: u128 = 1_000_000_000;
 
+/// How many workers too many are busy where so many percent of all are the mark: none below
+/// it, and at least one at it.
+pub fn too_many(busy: u32, all: u32, percent: u8) -> u32 {
+    let mark = u64::from(percent) * u64::from(all);
+    match (u64::from(busy) * 100).checked_sub(mark) {
+        None => 0,
+        Some(over) => (over / 100).max(1) as u32,
+    }
+}
+
 impl Taken {
     /// Bytes per second, rounded down.
     pub fn rate(&self) -> u64 {

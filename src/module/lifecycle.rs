@@ -271,7 +271,7 @@ pub fn child_init(pool: Pool<'static>) {
     let watches = runtime.flags & WATCH != 0;
     match Scoreboard::find(segment.size().slots) {
         Ok(scoreboard) => {
-            let pid = std::process::id();
+            let (pid, http2) = (std::process::id(), Http2::find());
             Child {
                 holder: Holder::new(segment, pid, state::nanoseconds_up),
                 scoreboard,
@@ -280,7 +280,8 @@ pub fn child_init(pool: Pool<'static>) {
                 watched: Watched::new(if watches { responses() } else { 0 }),
                 pid,
                 serial: AtomicU32::new(1),
-                http2: Http2::find(),
+                http2,
+                http2_workers: http2.and_then(|http2| http2.most_workers(runtime.main)),
                 max_workers: state::max_request_workers(),
                 is_threaded: state::is_threaded(),
                 looked_at: AtomicU32::new(0),

@@ -21,6 +21,7 @@ use crate::httpd::state;
 use crate::limit::address::{Address, Prefix};
 use crate::limit::key::Secret;
 use crate::limit::rule::{Defaults, Level, Scope};
+use crate::limit::slow;
 use crate::limit::syntax::{Alarm, Who};
 use crate::report::message::Id;
 use crate::report::refusal::Verdict;
@@ -110,6 +111,8 @@ pub struct Child {
     pub serial: AtomicU32,
     /// mod_http2, where it is loaded.
     pub http2: Option<Http2>,
+    /// How many workers of its own mod_http2 has in this child at most, if it tells.
+    pub http2_workers: Option<u32>,
     /// MaxRequestWorkers.
     pub max_workers: u32,
     /// Whether the MPM gives a child threads. Where not, its signal handler is run by the
@@ -263,21 +266,14 @@ impl Running {
 
     /// Whether at least so many percent of the workers are busy; without a number, always.
     pub fn is_busy(self, percent: Option<u8>) -> bool {
-        percent.is_none_or(|percent| {
-            let (busy, _) = self.child.scoreboard.pool();
-            u64::from(busy) * 100 >= u64::from(percent) * u64::from(self.child.max_workers)
-        })
+        percent.is_none_or(|percent| self.too_many_busy(percent) > 0)
     }
 
     /// How many workers too many are busy where so many percent are the mark; none below
     /// it, and at least one at it.
     pub fn too_many_busy(self, percent: u8) -> usize {
         let (busy, _) = self.child.scoreboard.pool();
-        let mark = u64::from(percent) * u64::from(self.child.max_workers);
-        match (u64::from(busy) * 100).checked_sub(mark) {
-            None => 0,
-            Some(over) => (over / 100).max(1) as usize,
-        }
+        slow::too_many(busy, self.child.max_workers, percent) as usize
     }
 
     /// Whether responses are watched for slow clients.

@@ -15,6 +15,7 @@ use crate::limit::slow::{Progress, Sample, Taken};
 use crate::store::{Counter, Found, Kind, Response, Watched, WatchedIndex};
 
 mod streams;
+mod workers;
 
 /// How often it looks.
 const TICK: Duration = Duration::from_millis(500);
@@ -59,6 +60,7 @@ struct Watch {
     knife: Knife,
     known: Box<[Known]>,
     candidates: Vec<Candidate>,
+    workers: workers::Workers,
     /// When the present look began.
     now: u64,
 }
@@ -71,6 +73,7 @@ pub fn start(child: &'static Child) -> std::io::Result<()> {
         knife: Knife::new(),
         known: vec![Known::of(None); room].into_boxed_slice(),
         candidates: Vec::with_capacity(room),
+        workers: workers::Workers::new(child.http2_workers, room),
         now: 0,
     };
     process::thread("limitipconn", STACK, move || watch.run())
@@ -102,6 +105,7 @@ impl Watch {
         };
         self.candidates.clear();
         self.now = state::nanoseconds_up();
+        self.count_workers();
         for at in 0..self.known.len() {
             match self.watched().read(at) {
                 Some(response) if response.kind == Kind::Response => {
@@ -128,6 +132,7 @@ impl Watch {
             }
         }
         self.end_slowest(running);
+        self.end_for_workers();
     }
 
     fn look_at_response(&mut self, running: Running, response: &Response) {
@@ -156,7 +161,7 @@ impl Watch {
             max.busy.is_none() || response.seat.is_some() || response.kind != Kind::Response;
         let is_due = age >= max.time
             && !response.is_marked[1]
-            && running.is_busy(max.busy)
+            && (running.is_busy(max.busy) || self.workers.are_needed(response, max.busy))
             && (frees_a_worker || response.bounds.is_dry_run);
         is_due.then_some(Found::TooLong(age))
     }

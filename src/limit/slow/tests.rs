@@ -306,3 +306,31 @@ fn two_responses_together_have_the_lower_minimum_over_the_longer_time() {
         assert_eq!((one.with(other), other.with(one)), (both, both));
     }
 }
+
+#[test]
+fn at_the_mark_one_is_too_many_and_below_it_none() {
+    // Busy, all, percent.
+    let cases = [
+        ([0, 4, 75], 0),
+        ([2, 4, 75], 0),
+        ([3, 4, 75], 1),
+        ([4, 4, 75], 1),
+        // The mark is between three and four.
+        ([3, 4, 80], 0),
+        ([4, 4, 80], 1),
+        ([3, 4, 100], 0),
+        ([4, 4, 100], 1),
+        // More than there are said to be.
+        ([9, 4, 100], 5),
+        ([0, 1, 1], 0),
+        ([1, 1, 1], 1),
+        ([1, 1, 100], 1),
+        ([25, 25, 60], 10),
+        ([15, 25, 60], 1),
+        ([u32::MAX, u32::MAX, 50], u32::MAX / 2),
+    ];
+    for ([busy, all, percent], number) in cases {
+        let found = too_many(busy, all, percent as u8);
+        assert_eq!(found, number, "{busy} of {all}, {percent} %");
+    }
+}

@@ -28,6 +28,10 @@ pub struct Known {
     /// Of a connection: how many of its streams last too long and hold no worker, and the
     /// longest time.
     too_long: (u32, Duration),
+    /// Of a connection: how many workers its streams hold.
+    pub(super) holds: u32,
+    /// Of a stream that was ended: for how many looks its worker has been leaving.
+    pub(super) leaves: u8,
 }
 
 impl Known {
@@ -38,6 +42,8 @@ impl Known {
             grace: 0,
             missed: None,
             too_long: (0, Duration::ZERO),
+            holds: 0,
+            leaves: 0,
         }
     }
 }
@@ -78,20 +84,26 @@ impl Watch {
         let Some(taken) = taken.filter(is_missed) else {
             return;
         };
-        if !running.is_busy(min.busy) {
+        let holds = many.holds;
+        let is_busy = running.is_busy(min.busy);
+        if !is_busy && (holds == 0 || !self.workers.are_too_many(min.busy)) {
             return;
         }
-        many.missed = Some(taken);
+        self.known[carrier.index.at()].of_many.missed = Some(taken);
         // Beside one that nobody may cut each stream is judged by itself.
-        if carrier.carried.spared == 0 {
-            self.cut_carrier(carrier, cookie, Found::TooSlow(taken));
+        match carrier.carried.spared == 0 {
+            true if is_busy => self.cut_carrier(carrier, cookie, Found::TooSlow(taken)),
+            true => self.workers.may_end(carrier, taken),
+            false => {}
         }
     }
 
-    fn cut_carrier(&mut self, carrier: &Response, cookie: u64, found: Found) {
+    pub(super) fn cut_carrier(&mut self, carrier: &Response, cookie: u64, found: Found) {
         let (watched, index) = (self.watched(), carrier.index);
         let is_meant = || watched.decide(index, found);
-        self.cut(carrier.fd, cookie, is_meant);
+        if self.cut(carrier.fd, cookie, is_meant) {
+            self.workers.ended(self.known[index.at()].of_many.holds);
+        }
     }
 
     /// Cuts a connection of whose streams none holds a worker and all last too long.
@@ -128,10 +140,12 @@ impl Watch {
         let Some(taken) = self.takes(stream, carrier) else {
             return;
         };
-        let is_due = |min: MinRate| {
-            min.is_missed(taken) && !stream.is_marked[0] && running.is_busy(min.busy)
+        let is_missed = |min: &MinRate| min.is_missed(taken) && !stream.is_marked[0];
+        let Some(min) = stream.bounds.min_rate.filter(is_missed) else {
+            return;
         };
-        if !stream.bounds.min_rate.is_some_and(is_due) {
+        let is_busy = running.is_busy(min.busy);
+        if !is_busy && !self.workers.are_too_many(min.busy) {
             return;
         }
         let connection = self.watched().read(carrier.at());
@@ -144,17 +158,21 @@ impl Watch {
             *grace += 1;
             return;
         }
-        self.end_stream(stream, carrier, Found::TooSlow(taken));
+        match is_busy || stream.bounds.is_dry_run {
+            true => self.end_stream(stream, carrier, Found::TooSlow(taken)),
+            false => self.workers.may_end(stream, taken),
+        }
     }
 
-    fn end_stream(&mut self, stream: &Response, carrier: WatchedIndex, found: Found) {
+    pub(super) fn end_stream(&mut self, stream: &Response, carrier: WatchedIndex, found: Found) {
         let known = &mut self.known[carrier.at()];
         match (stream.bounds.is_dry_run, stream.is_free, found) {
             (true, ..) => {
                 self.watched().mark(stream.index, found);
             }
             (_, false, _) => {
-                self.watched().decide(stream.index, found);
+                let is_ended = self.watched().decide(stream.index, found);
+                self.workers.ended(u32::from(is_ended));
             }
             (_, true, Found::TooLong(time)) if known.index == Some(carrier) => {
                 let (number, longest) = known.of_many.too_long;
