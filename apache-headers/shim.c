@@ -125,6 +125,20 @@ int limitipconn_brigade_is_empty(const struct apr_bucket_brigade *brigade)
     return APR_BRIGADE_EMPTY(brigade);
 }
 
+/* A bucket of its own: apr_brigade_write would fill up the memory behind the last one, where
+ * input that nobody has asked for yet may lie. */
+void limitipconn_brigade_add(struct apr_bucket_brigade *brigade, const char *bytes,
+                             size_t length)
+{
+    APR_BRIGADE_INSERT_TAIL(
+        brigade, apr_bucket_heap_create(bytes, length, NULL, brigade->bucket_alloc));
+}
+
+void limitipconn_brigade_flush(struct apr_bucket_brigade *brigade)
+{
+    APR_BRIGADE_INSERT_TAIL(brigade, apr_bucket_flush_create(brigade->bucket_alloc));
+}
+
 int limitipconn_aborted(void)
 {
     return APR_ECONNABORTED;

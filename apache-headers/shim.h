@@ -36,6 +36,11 @@ size_t limitipconn_brigade_move(struct apr_bucket_brigade *from,
                                 int *is_last, int *is_whole);
 int limitipconn_brigade_is_empty(const struct apr_bucket_brigade *brigade);
 
+/* Adds a copy of these bytes to the end of a brigade, and lets all of it go out at once. */
+void limitipconn_brigade_add(struct apr_bucket_brigade *brigade, const char *bytes,
+                             size_t length);
+void limitipconn_brigade_flush(struct apr_bucket_brigade *brigade);
+
 /* The status of a filter whose connection is over. */
 int limitipconn_aborted(void);
 

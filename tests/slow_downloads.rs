@@ -3,16 +3,19 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+#[path = "slow/frames.rs"]
+mod frames;
+
 use std::time::{Duration, Instant};
+
+use frames::{Raw, WIDE};
 
 use support::{Client, Httpd, Mpm, Setup, on_threaded_mpms};
 
 on_threaded_mpms!(
     downloads_leave_the_workers_to_others,
     who_does_not_read_its_socket_is_cut_or_told_of,
-    files_that_last_too_long_end_with_their_connection,
+    files_that_last_too_long_end_with_a_connection_that_stands_still,
 );
 
 /// after= and window=, and much more.
@@ -58,32 +61,11 @@ fn downloads_leave_the_workers_to_others(mpm: Mpm) {
     }
 }
 
-/// Frames of HTTP/2, by hand.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
 /// Asks for a path, with windows that nothing of it fills, and reads nothing.
-fn ask_and_not_read(client: &Client, path: &str) -> TcpStream {
-    // :method GET, :scheme http; :path and :authority as they are (RFC 7541).
-    let mut head = vec![0x82, 0x86, 0x04, path.len() as u8];
-    head.extend(path.bytes());
-    head.extend([0x01, 9]);
-    head.extend(b"localhost");
-    let window = [[0, 4].as_slice(), &(1u32 << 30).to_be_bytes()].concat();
-    let bytes = [
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        frame(4, 0, 0, &window),
-        frame(8, 0, 0, &(1u32 << 30).to_be_bytes()),
-        frame(1, 5, 1, &head),
-    ];
-    let mut socket = client.socket().expect("connect");
-    socket.write_all(&bytes.concat()).expect("ask");
-    socket
+fn ask_and_not_read(client: &Client, path: &str) -> Raw {
+    let mut raw = Raw::connect(client, WIDE);
+    raw.get(1, path);
+    raw
 }
 
 fn who_does_not_read_its_socket_is_cut_or_told_of(mpm: Mpm) {
@@ -109,18 +91,13 @@ fn who_does_not_read_its_socket_is_cut_or_told_of(mpm: Mpm) {
     assert!(took >= Duration::from_secs(6), "too soon: {took:?}");
     std::thread::sleep(Duration::from_secs(1));
     // It is told when the response is whole.
-    let (mut bytes, mut piece) = (0, vec![0; 1 << 16]);
-    while bytes < BIG {
-        let read = dry.read(&mut piece).expect("more of the body");
-        assert!(read > 0, "it is not whole");
-        bytes += read as u64;
-    }
+    dry.wait_for(|frame| frame.is_end_of(1));
     drop(dry);
     httpd.wait_for_log("limitipconn(501): client 127.0.0.3 would be cut (dry run): too slow: ");
     assert_eq!(httpd.log_lines("limitipconn(501): ").len(), 2);
 }
 
-fn files_that_last_too_long_end_with_their_connection(mpm: Mpm) {
+fn files_that_last_too_long_end_with_a_connection_that_stands_still(mpm: Mpm) {
     let httpd = over_http2(mpm)
         .expect_log("limitipconn(501): ")
         .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
@@ -130,16 +107,22 @@ fn files_that_last_too_long_end_with_their_connection(mpm: Mpm) {
         httpd.client("127.0.0.2").h2(),
         httpd.client("127.0.0.3").h2(),
     );
+    // Nothing moves on this connection, so that nobody can end a stream of it.
     let cut = alone.open_many(3, "/hoge/big.bin");
-    let _spared = beside.open("/hoge/big.bin");
+    let long = beside.open("/hoge/big.bin");
     let _other = beside.open("/fuga/big.bin");
     let line = "limitipconn(501): client 127.0.0.2 cut: held for 2 s, vhost ";
     assert_eq!(httpd.wait_for_lines(IN_TIME, line, 3).len(), 3);
     for stream in cut {
         assert!(stream.try_finish().is_err(), "it is whole");
     }
-    assert_eq!(beside.status("/hoge/small.txt"), 200);
     assert_eq!(httpd.gauge().number("cut_too_long"), 3);
+    // Its thread looks at this one again.
+    assert_eq!(beside.status("/hoge/small.txt"), 200);
+    httpd.wait_for_log("limitipconn(501): client 127.0.0.3 cut: held for 2 s, vhost ");
+    assert!(long.try_finish().is_err(), "it is whole");
+    assert_eq!(beside.status("/hoge/small.txt"), 200);
+    assert_eq!(httpd.gauge().number("cut_too_long"), 4);
     // One cut is one charge: the next request is within the rate still.
     assert_eq!(
         httpd.client("127.0.0.2").h2().status("/fuga/small.txt"),

@@ -3,8 +3,12 @@
 
 mod support;
 
+#[path = "slow/frames.rs"]
+mod frames;
+
 use std::time::{Duration, Instant};
 
+use frames::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, WIDE, WINDOW_UPDATE, frame, head};
 use support::{H2, Httpd, Load, Mpm, Setup, Stream, at_once, on_threaded_mpms, under_load};
 
 on_threaded_mpms!(
@@ -15,6 +19,7 @@ on_threaded_mpms!(
     whoever_may_not_be_cut_is_not_cut_with_its_connection,
     streams_of_one_client_leave_the_watch_to_others,
     response_that_lasts_too_long_is_reset_alone,
+    client_that_does_not_read_beside_a_spared_stream_loses_the_others,
 );
 
 const RULE: &str = "IPLimitMinRate 10000 after=3s window=4s";
@@ -276,4 +281,42 @@ fn response_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
     let line = "limitipconn(501): client 127.0.0.2 cut: held for 2 s, vhost ";
     assert_eq!(httpd.wait_for_log(line).len(), 1);
     assert_eq!(httpd.gauge().number("cut_too_long"), 1);
+}
+
+/// Nobody may cut the connection, and its thread waits for the socket: it resets the file when
+/// that goes on. The worker of the script ends it at once.
+fn client_that_does_not_read_beside_a_spared_stream_loses_the_others(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf(RULE)
+        .conf("SendBufferSize 16384\n<Location /fuga>\nIPLimitMinRate off\n</Location>")
+        .start();
+    let client = httpd.client("127.0.0.2").with_tiny_buffer();
+    let mut raw = Raw::connect(&client, 16_000);
+    let start = Instant::now();
+    // All at once: its thread looks at nothing more when the socket is full.
+    let get = |stream, path| frame(HEADERS, END_STREAM | END_HEADERS, stream, &head(path));
+    let asked = [
+        get(1, "/fuga/big.bin"),
+        get(3, "/hoge/big.cgi"),
+        get(5, "/hoge/big.bin"),
+        frame(WINDOW_UPDATE, 0, 1, &WIDE.to_be_bytes()),
+        frame(WINDOW_UPDATE, 0, 3, &WIDE.to_be_bytes()),
+    ];
+    raw.send(&asked.concat());
+    wait_for_cuts(&httpd, 1, start);
+    // The file is found at the same time or a little later.
+    std::thread::sleep(Duration::from_secs(4));
+    let (mut reset, mut is_whole) = ([false; 2], false);
+    while !is_whole || reset != [true; 2] {
+        let frame = raw.next();
+        is_whole |= frame.is_end_of(1);
+        for (reset, stream) in reset.iter_mut().zip([3, 5]) {
+            assert!(
+                !*reset || frame.stream != stream,
+                "{frame:?} after it was reset"
+            );
+            *reset |= frame.is(RST_STREAM, stream);
+        }
+    }
+    wait_for_cuts(&httpd, 2, start);
 }

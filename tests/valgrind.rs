@@ -20,6 +20,9 @@ const CONF: &str = "SendBufferSize 16384
      <Location /hoge>
          MaxConnPerIP 2 scope=location
          MaxRatePerIP 1000/s burst=1000 delay=10
+     </Location>
+     <Location /fuga>
+         IPLimitMinRate off
      </Location>";
 
 fn nothing_is_wrong_in_memory(mpm: Mpm) {
@@ -38,6 +41,7 @@ fn nothing_is_wrong_in_memory(mpm: Mpm) {
         .expect_log("AH0") // what httpd says of a child that was killed
         .conf(CONF)
         .big_file("hoge/big.bin", 20 << 20)
+        .big_file("fuga/big.bin", 20 << 20)
         .big_script("hoge/big.cgi", 20 << 20)
         .start();
     let cuts = |number| _ = httpd.wait_for_lines(PATIENCE, "limitipconn(501): ", number);
@@ -55,9 +59,17 @@ fn nothing_is_wrong_in_memory(mpm: Mpm) {
             let stalled = ["big.bin", "big.cgi"].map(|it| still.open(&format!("/hoge/{it}")));
             let dripping = drips.open("/hoge/big.cgi");
             assert_eq!(drips.status("/hoge/small.txt"), 200);
-            all += 3;
-            cuts(before + all);
-            drop((stalled, dripping));
+            // A file that is reset by the thread of its connection, which nobody may cut.
+            let many = client(7).h2();
+            let (spared, file) = (many.open("/fuga/big.bin"), many.open("/hoge/big.bin"));
+            all += 4;
+            while httpd.log_lines("limitipconn(501): ").len() < before + all {
+                assert_eq!(many.status("/hoge/small.txt"), 200);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            assert!(file.try_finish().is_err(), "it is whole");
+            assert_eq!(many.status("/hoge/small.txt"), 200);
+            drop((stalled, dripping, spared));
         }
         cuts(before + all);
         drop(readers);

@@ -9,6 +9,7 @@ pub mod expression;
 pub mod first_output;
 pub mod futex;
 pub mod http2;
+pub mod input;
 pub mod layout;
 pub mod log;
 pub mod optional;

@@ -1,12 +1,23 @@
-//! The frames that an HTTP/2 connection sends (RFC 9113, section 4.1): when the last
-//! byte of which stream went out, and how much of what. Only headers are looked at.
+//! The frames of an HTTP/2 connection (RFC 9113, section 4.1): when the last byte of which
+//! stream went out, how much of what, and where a frame may be put between two others. Only
+//! headers are looked at.
+
+mod incoming;
+mod reset;
+
+pub use incoming::Incoming;
+pub use reset::Resets;
 
 /// Length, type, flags and stream of a frame, in bytes.
 const HEADER: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
 /// What there is to tell of the frames.
@@ -16,6 +27,10 @@ pub enum Seen {
     Data(u32, u32, u32),
     /// A frame of so many bytes goes out that is of no body.
     Other(u32),
+    /// Headers of this stream, after which more comes.
+    Open(u32),
+    /// This stream is reset.
+    Reset(u32),
     /// The last byte of this stream has gone out.
     End(u32),
 }
@@ -32,6 +47,8 @@ pub struct Frames {
     ends: u32,
     /// The stream of a DATA frame of which the length of the padding comes next; 0 for none.
     padded: u32,
+    /// Whether the next frame goes on with headers, and may be no other (section 6.10).
+    in_block: bool,
 }
 
 impl Frames {
@@ -46,6 +63,11 @@ impl Frames {
             0 => self.payload as usize,
             _ => 0,
         }
+    }
+
+    /// Whether a frame may come next that belongs to nothing here.
+    pub fn is_between(&self) -> bool {
+        self.have == 0 && self.payload == 0 && self.padded == 0 && !self.in_block
     }
 
     /// Passes over so many bytes of payload, at most as many as there are; returns the
@@ -95,6 +117,11 @@ impl Frames {
                     DATA => see(Seen::Data(stream, self.payload, 0)),
                     _ => see(Seen::Other(HEADER as u32 + self.payload)),
                 }
+                match self.header[3] {
+                    HEADERS if self.ends == 0 => see(Seen::Open(stream)),
+                    RST_STREAM => see(Seen::Reset(stream)),
+                    _ => {}
+                }
                 if self.payload == 0
                     && let Some(stream) = self.skip(0)
                 {
@@ -109,6 +136,9 @@ impl Frames {
         let [a, b, c, kind, flags, d, e, f, g] = self.header;
         self.payload = u32::from_be_bytes([0, a, b, c]);
         let stream = u32::from_be_bytes([d & 0x7f, e, f, g]);
+        if matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) {
+            self.in_block = flags & END_HEADERS == 0;
+        }
         self.ends = match kind {
             DATA | HEADERS if flags & END_STREAM != 0 => stream,
             _ => 0,
@@ -118,108 +148,4 @@ impl Frames {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn frame(kind: u8, flags: u8, stream: u32, payload: usize) -> Vec<u8> {
-        let length = (payload as u32).to_be_bytes();
-        let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-        bytes.extend(stream.to_be_bytes());
-        // Payload that looks like ends of streams.
-        bytes.extend([0, 0, 0, 0, 1, 0, 0, 0, 9].iter().cycle().take(payload));
-        bytes
-    }
-
-    fn ends(ended: &mut Vec<u32>) -> impl FnMut(Seen) {
-        |seen| {
-            if let Seen::End(stream) = seen {
-                ended.push(stream);
-            }
-        }
-    }
-
-    #[test]
-    fn a_stream_ends_with_the_last_byte_of_its_last_frame() {
-        let mut frames = Frames::default();
-        let mut ended = Vec::new();
-        let data = frame(DATA, END_STREAM, 5, 100);
-        let (most, last) = data.split_at(data.len() - 1);
-        frames.read(most, ends(&mut ended));
-        assert_eq!((ended.as_slice(), frames.payload()), (&[][..], 1));
-        frames.read(last, ends(&mut ended));
-        assert_eq!(ended, [5]);
-        // Without a payload, and by its headers alone.
-        frames.read(&frame(DATA, END_STREAM, 7, 0), ends(&mut ended));
-        frames.read(&frame(HEADERS, 0x25, 9, 30), ends(&mut ended));
-        frames.read(&frame(HEADERS, 0x24, 11, 30), ends(&mut ended));
-        assert_eq!(ended, [5, 7, 9]);
-    }
-
-    #[test]
-    fn bodies_are_told_from_all_else() {
-        const PING: u8 = 6;
-        let mut seen = Vec::new();
-        // A byte that says 99, 100 bytes of body, 99 of padding.
-        let padded = [&frame(DATA, PADDED | END_STREAM, 5, 200)[..9], &[99; 200]];
-        let bytes = [
-            frame(SETTINGS, 0, 0, 12),
-            frame(HEADERS, 4, 3, 40),
-            frame(DATA, 0, 3, 1000),
-            frame(PING, 1, 0, 8),
-            frame(DATA, END_STREAM, 3, 0),
-            padded.concat(),
-        ];
-        Frames::default().read(&bytes.concat(), |what| seen.push(what));
-        let expected = [
-            Seen::Other(21),
-            Seen::Other(49),
-            Seen::Data(3, 1000, 0),
-            Seen::Other(17),
-            Seen::Data(3, 0, 0),
-            Seen::End(3),
-            Seen::Data(5, 100, 100),
-            Seen::End(5),
-        ];
-        assert_eq!(seen, expected);
-    }
-
-    #[test]
-    fn only_http2_begins_with_settings() {
-        assert!(Frames::begin_with(&frame(SETTINGS, 0, 0, 12)));
-        assert!(!Frames::begin_with(b"HTTP/1.1 200 OK\r\n"));
-        assert!(!Frames::begin_with(&frame(SETTINGS, 0, 0, 12)[..8]));
-    }
-
-    proptest! {
-        #[test]
-        fn cut_anywhere_it_tells_the_same(
-            frames in prop::collection::vec((0u8..10, any::<u8>(), 0u32..50, 0usize..300), 0..20),
-            cuts in prop::collection::vec(1usize..64, 1..50),
-        ) {
-            let mut bytes = Vec::new();
-            let mut expected = Vec::new();
-            for (kind, flags, stream, payload) in frames {
-                bytes.extend(frame(kind, flags, stream, payload));
-                if kind <= 1 && flags & 1 == 1 && stream != 0 {
-                    expected.push(stream);
-                }
-            }
-            let (mut reader, mut ended, mut rest) = (Frames::default(), Vec::new(), bytes.as_slice());
-            for cut in cuts.iter().cycle() {
-                if rest.is_empty() {
-                    break;
-                }
-                let (piece, more) = rest.split_at((*cut).min(rest.len()));
-                // Payload may be passed over unseen.
-                if reader.payload() >= piece.len() {
-                    ended.extend(reader.skip(piece.len()));
-                } else {
-                    reader.read(piece, ends(&mut ended));
-                }
-                rest = more;
-            }
-            prop_assert_eq!(ended, expected);
-        }
-    }
-}
+mod tests;

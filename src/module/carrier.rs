@@ -13,10 +13,12 @@ use super::stream_meter::StreamMeter;
 use super::streams::{Guard, Streams};
 use super::trip::Trip;
 use crate::limit::slow::MinRate;
-use crate::store::{Begun, Bounds, Carried, Counter, Findings, Found, Kind, Watched};
+use crate::store::{Begun, Bounds, Carried, Counter, Findings, Found, Kind};
 
-/// One connection may have one of so many entries.
+/// One connection may have one of so many entries for streams that hold a worker.
 const PART: usize = 4;
+/// And one of so many for streams that hold none.
+const FREE_PART: usize = 8;
 
 impl Streams {
     /// Lets the watch know how many streams there are, and how many wait.
@@ -134,9 +136,11 @@ impl Streams {
     }
 
     /// Takes the entries that are missing, if there is room.
-    fn enroll(&self, guard: &Guard<'_>, running: Running, meter: &StreamMeter<'_>) {
+    pub(super) fn enroll(&self, guard: &Guard<'_>, running: Running, meter: &StreamMeter<'_>) {
         let watched = &running.child.watched;
-        if meter.entry.get().is_some() || meter.is_done.get() || meter.is_sent.get() {
+        let (is_free, bounds) = (meter.is_free.get(), meter.bounds.get());
+        let is_over = meter.is_sent.get() || (meter.is_done.get() && !is_free);
+        if meter.entry.get().is_some() || is_over || (is_free && bounds.is_idle()) {
             return;
         }
         let begin = |kind| {
@@ -157,22 +161,45 @@ impl Streams {
             self.all_wait.set(false);
             self.publish(guard, running);
         }
-        let has_part = (self.entries.get() as usize) < part(watched);
+        let (number, part) = match is_free {
+            true => (&self.free, FREE_PART),
+            false => (&self.entries, PART),
+        };
+        let has_part = (number.get() as usize) < watched.room() / part;
         let carrier = self.entry.get().filter(|_| has_part);
         let entry = carrier.and_then(|carrier| begin(Kind::Stream(carrier)));
+        let entry = entry.filter(|entry| {
+            let stays = !is_free || watched.is_free(*entry);
+            if !stays {
+                watched.end(*entry);
+            }
+            stays
+        });
         match entry {
             Some(entry) => {
-                watched.bound(entry, &meter.bounds.get());
-                self.entries.set(self.entries.get() + 1);
+                watched.bound(entry, &bounds);
+                number.set(number.get() + 1);
                 meter.entry.set(Some(entry));
                 if meter.is_waiting.get() {
                     watched.blocks(entry, running.nanos());
                 }
             }
-            None if !meter.is_told.replace(true) => {
+            // Without a worker, or until that has to wait, it is judged with its connection.
+            None if !is_free
+                && (bounds.max_time.is_some() || meter.is_parked())
+                && !meter.is_told.replace(true) =>
+            {
                 running.runtime.segment.add(Counter::Unwatched, 1);
             }
             None => {}
+        }
+    }
+
+    /// Takes the entries that streams without a worker had no room for.
+    pub(super) fn enroll_free(&self, guard: &Guard<'_>, running: Running) {
+        let meters = self.requests(guard).filter_map(|trip| trip.meter.get());
+        for meter in meters.filter(|meter| meter.is_free.get()) {
+            self.enroll(guard, running, meter);
         }
     }
 
@@ -219,8 +246,8 @@ impl Streams {
     }
 
     /// The worker of a stream is done with it, having handed on the last of it or not. What
-    /// has not gone out yet waits, and holds no worker: it is judged with its connection. It
-    /// keeps its entry if a dry run may have to tell of it, or if it can last too long.
+    /// has not gone out yet waits, and holds no worker. It keeps its entry if there is room,
+    /// and is judged with its connection only if not.
     pub(super) fn done(
         &self,
         guard: &Guard<'_>,
@@ -228,16 +255,20 @@ impl Streams {
         meter: &StreamMeter<'_>,
         is_whole: bool,
     ) {
-        let bounds = meter.bounds.get();
-        let stays = is_whole && (bounds.is_dry_run || bounds.max_time.is_some());
+        let watched = &running.child.watched;
+        let is_free = is_whole && !meter.is_sent.get();
+        let has_part = (self.free.get() as usize) < watched.room() / FREE_PART;
+        let stays = is_free && has_part && !meter.bounds.get().is_idle();
         meter.is_done.set(true);
         match meter.entry.get() {
-            Some(entry) if stays && !meter.is_sent.get() => {
-                running.child.watched.is_free(entry);
+            Some(entry) if stays && watched.is_free(entry) => {
+                self.entries.set(self.entries.get().saturating_sub(1));
+                self.free.set(self.free.get() + 1);
             }
             _ => self.leave(running, meter),
         }
-        if is_whole && !meter.is_sent.get() {
+        meter.is_free.set(is_free);
+        if is_free {
             self.waits(guard, running, meter, true);
         }
     }
@@ -248,7 +279,11 @@ impl Streams {
             let watched = &running.child.watched;
             meter.findings.set(watched.close(entry));
             watched.end(entry);
-            self.entries.set(self.entries.get().saturating_sub(1));
+            let number = match meter.is_free.get() {
+                true => &self.free,
+                false => &self.entries,
+            };
+            number.set(number.get().saturating_sub(1));
         }
     }
 
@@ -285,7 +320,7 @@ impl Streams {
     }
 
     /// What the watch has found of a stream, once; it was cut with its connection where that
-    /// was cut while it waited.
+    /// was cut while it waited. Without a worker it was not cut before somebody did it.
     pub(super) fn findings(
         &self,
         _guard: &Guard<'_>,
@@ -302,21 +337,17 @@ impl Streams {
             Found::TooLong(_) => bounds.max_time.is_some(),
         };
         let of_all = of_all.filter(|found| is_bound(found) && !bounds.is_dry_run);
-        let cut = own.cut.or(of_all);
+        let is_own = own.cut.is_some() && (!meter.is_free.get() || meter.is_reset.get());
+        let cut = own.cut.filter(|_| is_own || of_all.is_some()).or(of_all);
         if cut.is_some() && meter.is_cut.replace(true) {
             return Findings::default();
         }
         // A connection that was cut is charged once, however many streams it had.
-        let is_charged = own.cut.is_none() && of_all.is_some() && self.is_charged.replace(true);
+        let is_charged = !is_own && of_all.is_some() && self.is_charged.replace(true);
         Findings {
             cut,
             is_charged,
             ..own
         }
     }
-}
-
-/// How many entries the streams of one connection may have.
-fn part(watched: &Watched) -> usize {
-    watched.room() / PART
 }

@@ -14,6 +14,7 @@ use crate::httpd::boundary::guard;
 use crate::httpd::connection::Connection;
 use crate::httpd::expression;
 use crate::httpd::first_output;
+use crate::httpd::input;
 use crate::httpd::log::{self, LogLevel};
 use crate::httpd::optional;
 use crate::httpd::output;
@@ -34,6 +35,7 @@ static AFTER_REMOTEIP: Modules = Modules([c"mod_remoteip.c".as_ptr(), ptr::null(
 /// Registers all hooks.
 pub unsafe extern "C" fn register(_pool: *mut sys::apr_pool_t) {
     output::register::<Visitor>();
+    input::register::<Visitor>();
     first_output::register::<Trip<'static>>();
     pieces::register::<StreamMeter>();
     expression::register::<ClientVariable>();

@@ -24,6 +24,7 @@ mod lifecycle;
 mod memory;
 mod place;
 mod records;
+mod resets;
 mod rules;
 mod running;
 mod server_status;

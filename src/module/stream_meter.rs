@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
@@ -49,6 +49,10 @@ pub struct StreamMeter<'r> {
     pub is_waiting: Cell<bool>,
     /// Whether its worker is done with it.
     pub is_done: Cell<bool>,
+    /// Whether that has handed on all of it, and holds nothing any more.
+    pub is_free: Cell<bool>,
+    /// Whether it was reset since.
+    pub is_reset: Cell<bool>,
     /// Whether its last byte has gone out.
     pub is_sent: Cell<bool>,
     /// Whether it was counted as one that nobody watches.
@@ -88,6 +92,8 @@ impl<'r> StreamMeter<'r> {
             is_cut: Cell::new(false),
             is_waiting: Cell::new(false),
             is_done: Cell::new(false),
+            is_free: Cell::new(false),
+            is_reset: Cell::new(false),
             is_sent: Cell::new(false),
             is_told: Cell::new(false),
             is_parked: AtomicBool::new(false),
@@ -132,6 +138,11 @@ impl<'r> StreamMeter<'r> {
             // All that there was has gone out: now its server is waited for.
             self.carrier.streams.turn(guard, self.running, self, false);
         }
+    }
+
+    /// Whether its worker waits here.
+    pub fn is_parked(&self) -> bool {
+        self.is_parked.load(Relaxed)
     }
 
     /// Bytes that take room inside mod_http2.

@@ -11,10 +11,12 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
+use super::resets::Client;
 use super::running::{self, Running};
 use super::trip::Trip;
 use super::visitor::Visitor;
 use crate::httpd::connection::Connection;
+use crate::httpd::input;
 use crate::httpd::output::{self, Watch};
 use crate::limit::frames::{Frames, Seen};
 use crate::limit::slow::MinRate;
@@ -37,8 +39,10 @@ pub struct Streams {
     /// How many of them have not gone out whole, and of these how many wait for the client.
     pub(super) live: Cell<u32>,
     pub(super) waiting: Cell<u32>,
-    /// How many have an entry of their own in the watch.
+    /// How many that hold a worker have an entry of their own in the watch, and how many that
+    /// hold none.
     pub(super) entries: Cell<u32>,
+    pub(super) free: Cell<u32>,
     /// Whether all that are live wait.
     pub(super) all_wait: Cell<bool>,
     /// How many of those that have not gone out have a minimum, in earnest and in a dry run;
@@ -58,6 +62,7 @@ pub struct Streams {
     is_other: Cell<bool>,
     ended: [Cell<u32>; AT_ONCE],
     count: Cell<usize>,
+    pub(super) client: Client,
 }
 
 /// The right to look at streams that several threads have, until it is dropped.
@@ -81,6 +86,7 @@ impl Streams {
             live: Cell::new(0),
             waiting: Cell::new(0),
             entries: Cell::new(0),
+            free: Cell::new(0),
             all_wait: Cell::new(false),
             bound: Cell::new([0; 2]),
             min_rate: Cell::new(None),
@@ -91,6 +97,7 @@ impl Streams {
             is_other: Cell::new(false),
             ended: [const { Cell::new(0) }; AT_ONCE],
             count: Cell::new(0),
+            client: Client::new(),
         }
     }
 
@@ -167,7 +174,7 @@ impl Streams {
 
     /// A frame goes out.
     fn goes_out(&self, running: Running, stream: u32, data: u32, other: u32) {
-        if self.metered.load(Relaxed) == 0 {
+        if !self.is_metered() {
             return;
         }
         let Some(guard) = self.lock() else {
@@ -182,7 +189,21 @@ impl Streams {
             && let Some(meter) = trip.meter.get()
         {
             meter.goes_out(&guard, data.into());
+            if meter.is_free.get() {
+                // It may have found no room before.
+                self.enroll(&guard, running, meter);
+            }
         }
+    }
+
+    /// Whether any is watched for a slow client.
+    pub fn is_metered(&self) -> bool {
+        self.metered.load(Relaxed) != 0
+    }
+
+    /// Whether a frame may go out next that belongs to nothing before it.
+    pub(super) fn is_between(&self) -> bool {
+        self.frames.get().is_some_and(|frames| frames.is_between())
     }
 
     /// Whether all that goes out on the connection is seen.
@@ -222,16 +243,21 @@ impl Visitor {
                 self.streams.goes_out(running, stream, bytes, other);
             }
             Seen::Other(bytes) => self.streams.goes_out(running, 0, 0, bytes + OVERHEAD),
+            Seen::Open(_) | Seen::Reset(_) => {}
         }
     }
 
-    /// Watches what goes out on the connection: from its beginning, or from an upgrade to
-    /// HTTP/2 on.
+    /// Watches what goes out on the connection, and what comes in where that may matter:
+    /// from its beginning, or from an upgrade to HTTP/2 on.
     pub fn watch_streams<'c>(&'c self, connection: Connection<'c>) {
         self.streams.frames.set(None);
         self.streams.is_other.set(false);
         self.streams.is_seen.store(false, Relaxed);
         output::watch(connection, self);
+        let watches = Running::get().is_some_and(Running::watches);
+        if watches && self.streams.client.begin() {
+            input::follow(connection, self);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::limit::slow::{MaxTime, MinRate, Taken};
 use entry::Entry;
 
 mod entry;
+mod streams;
 
 /// Entries whose bits share a word.
 const GROUP: usize = 64;
@@ -31,6 +32,8 @@ pub struct Watched {
     entries: Box<[Entry]>,
     /// Free entries, a bit each.
     free: Box<[AtomicU64]>,
+    /// How many entries are of streams that hold no worker.
+    free_streams: AtomicU32,
     recent: AtomicU32,
 }
 
@@ -168,6 +171,7 @@ impl Watched {
         Watched {
             entries: (0..groups * GROUP).map(|_| Entry::new()).collect(),
             free: (0..groups).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            free_streams: AtomicU32::new(0),
             recent: AtomicU32::new(0),
         }
     }
@@ -205,6 +209,9 @@ impl Watched {
         let Some(entry) = self.of(index) else {
             return;
         };
+        if entry.is_free.load(Relaxed) {
+            self.free_streams.fetch_sub(1, Relaxed);
+        }
         // AcqRel: nothing of the next use comes before, nothing of this one after.
         entry.generation.fetch_add(1, AcqRel);
         let (group, bit) = (index.at() / GROUP, 1u64 << (index.at() % GROUP));
@@ -233,57 +240,6 @@ impl Watched {
             cut: entry.found(index.generation),
             marks: entry.marks(index.generation),
             is_charged: false,
-        }
-    }
-
-    /// A stream begins to wait for its client.
-    pub fn blocks(&self, index: WatchedIndex, now: u64) {
-        if let Some(entry) = self.of(index) {
-            entry.blocked.store(now.max(1), Release);
-        }
-    }
-
-    /// It has waited.
-    pub fn goes_on(&self, index: WatchedIndex, now: u64) {
-        if let Some(entry) = self.of(index) {
-            let since = entry.blocked.load(Relaxed);
-            let time = if since == 0 {
-                0
-            } else {
-                now.saturating_sub(since)
-            };
-            entry.waited.fetch_add(time, Relaxed);
-            // Release: whoever sees that it does not wait sees for how long it did.
-            entry.blocked.store(0, Release);
-        }
-    }
-
-    /// So many bytes of bodies went out, of a stream or on a connection, and so many others.
-    pub fn went_out(&self, index: WatchedIndex, data: u64, other: u64) {
-        if let Some(entry) = self.of(index) {
-            entry.data.fetch_add(data, Relaxed);
-            entry.other.fetch_add(other, Relaxed);
-        }
-    }
-
-    /// What a connection carries from now on.
-    pub fn carries(&self, index: WatchedIndex, carried: Carried) {
-        if let Some(entry) = self.of(index) {
-            entry.carry(carried);
-        }
-    }
-
-    /// When it began, which is what has to be so old before it is judged.
-    pub fn began(&self, index: WatchedIndex, now: u64) {
-        if let Some(entry) = self.of(index) {
-            entry.started.store(now, Relaxed);
-        }
-    }
-
-    /// The worker of a stream is done with it.
-    pub fn is_free(&self, index: WatchedIndex) {
-        if let Some(entry) = self.of(index) {
-            entry.is_free.store(true, Relaxed);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Of HTTP/2: connections of which nothing goes on, and single streams that their client
 //! takes too slowly. What that means is in `limit::slow::shared`.
 //!
-//! A stream is ended by itself only while it holds a worker. What is left of it after that
-//! harms nobody but its own connection, and is judged with it.
+//! The worker of a stream ends it, or without one the thread that carries the connection, when
+//! that next looks at its input. Until then it is judged with the connection, too.
 
 use std::time::Duration;
 
@@ -22,11 +22,8 @@ pub struct Known {
     stream: Stream,
     /// Of a stream: for how many looks it was left to its connection.
     grace: u8,
-    /// Of a connection, as found by the present look: what its client took, if that is too
-    /// little and there is pressure.
-    missed: Option<Taken>,
-    /// Of a connection: how many of its streams last too long and hold no worker, and the
-    /// longest time.
+    /// Of a connection: how many of its streams last too long, hold no worker and are not
+    /// ended by its thread, and the longest time.
     too_long: (u32, Duration),
     /// Of a connection: how many workers its streams hold.
     pub(super) holds: u32,
@@ -40,7 +37,6 @@ impl Known {
             connection: Connection::default(),
             stream: Stream::default(),
             grace: 0,
-            missed: None,
             too_long: (0, Duration::ZERO),
             holds: 0,
             leaves: 0,
@@ -61,7 +57,7 @@ impl Watch {
         };
         let cookie = known.cookie;
         let many = &mut known.of_many;
-        (many.missed, many.too_long) = (None, (0, Duration::ZERO));
+        many.too_long = (0, Duration::ZERO);
         let Some(min) = carrier.bounds.min_rate else {
             return;
         };
@@ -89,7 +85,6 @@ impl Watch {
         if !is_busy && (holds == 0 || !self.workers.are_too_many(min.busy)) {
             return;
         }
-        self.known[carrier.index.at()].of_many.missed = Some(taken);
         // Beside one that nobody may cut each stream is judged by itself.
         match carrier.carried.spared == 0 {
             true if is_busy => self.cut_carrier(carrier, cookie, Found::TooSlow(taken)),
@@ -125,6 +120,9 @@ impl Watch {
         carrier: WatchedIndex,
     ) {
         if stream.is_decided {
+            if stream.is_free {
+                self.is_due_still(stream, carrier);
+            }
             return;
         }
         if let Some(found) = self.lasts_too_long(running, stream) {
@@ -132,10 +130,6 @@ impl Watch {
             if !stream.bounds.is_dry_run {
                 return;
             }
-        }
-        if stream.is_free {
-            self.mark_with_carrier(stream, carrier);
-            return;
         }
         let Some(taken) = self.takes(stream, carrier) else {
             return;
@@ -145,7 +139,7 @@ impl Watch {
             return;
         };
         let is_busy = running.is_busy(min.busy);
-        if !is_busy && !self.workers.are_too_many(min.busy) {
+        if !is_busy && !self.workers.are_needed(stream, min.busy) {
             return;
         }
         let connection = self.watched().read(carrier.at());
@@ -153,7 +147,7 @@ impl Watch {
             let carried = connection.carried;
             connection.index == carrier && carried.active == 0 && carried.spared == 0
         });
-        let grace = &mut self.known[stream.index.at()].of_many.grace;
+        let grace = &mut self.known_stream(stream).grace;
         if all_wait && *grace < GRACE {
             *grace += 1;
             return;
@@ -165,39 +159,46 @@ impl Watch {
     }
 
     pub(super) fn end_stream(&mut self, stream: &Response, carrier: WatchedIndex, found: Found) {
-        let known = &mut self.known[carrier.at()];
-        match (stream.bounds.is_dry_run, stream.is_free, found) {
-            (true, ..) => {
-                self.watched().mark(stream.index, found);
-            }
-            (_, false, _) => {
-                let is_ended = self.watched().decide(stream.index, found);
-                self.workers.ended(u32::from(is_ended));
-            }
-            (_, true, Found::TooLong(time)) if known.index == Some(carrier) => {
-                let (number, longest) = known.of_many.too_long;
-                known.of_many.too_long = (number + 1, longest.max(time));
-            }
-            _ => {}
+        if stream.bounds.is_dry_run {
+            self.watched().mark(stream.index, found);
+            return;
+        }
+        if !self.watched().decide(stream.index, found) {
+            return;
+        }
+        if stream.is_free {
+            self.known_stream(stream).grace = 0;
+            self.watched().is_due(carrier);
+        } else {
+            self.workers.ended(1);
         }
     }
 
-    /// What holds no worker would be cut with its connection, if a dry run is all that keeps
-    /// this from being cut.
-    fn mark_with_carrier(&mut self, stream: &Response, carrier: WatchedIndex) {
-        let known = &self.known[carrier.at()];
-        let connection = self.watched().read(carrier.at());
-        let is_only_dry = connection.is_some_and(|connection| {
-            let carried = connection.carried;
-            connection.index == carrier && carried.spared == carried.dry
-        });
-        let (Some(taken), Some(min)) = (known.of_many.missed, stream.bounds.min_rate) else {
+    /// The thread that carries a connection has not looked at its input since a stream was to
+    /// be ended, or could not end it yet.
+    fn is_due_still(&mut self, stream: &Response, carrier: WatchedIndex) {
+        self.watched().is_due(carrier);
+        let many = self.known_stream(stream);
+        if many.grace < GRACE {
+            many.grace += 1;
             return;
-        };
-        let waits = stream.blocked.is_some() && is_so_old(stream, self.now, min.after + min.window);
-        if known.index == Some(carrier) && is_only_dry && waits && stream.bounds.is_dry_run {
-            self.watched().mark(stream.index, Found::TooSlow(taken));
         }
+        let found = self.watched().found(stream.index);
+        let known = &mut self.known[carrier.at()];
+        if let Some(Found::TooLong(time)) = found
+            && known.index == Some(carrier)
+        {
+            let (number, longest) = known.of_many.too_long;
+            known.of_many.too_long = (number + 1, longest.max(time));
+        }
+    }
+
+    fn known_stream(&mut self, stream: &Response) -> &mut Known {
+        let known = &mut self.known[stream.index.at()];
+        if known.index != Some(stream.index) {
+            *known = super::Known::of(Some(stream.index));
+        }
+        &mut known.of_many
     }
 
     /// What the client of a stream took over the last window, if it was waited for.
@@ -209,10 +210,6 @@ impl Watch {
         let connection = &self.known[carrier.at()];
         let is_known = connection.index == Some(carrier);
         let share = connection.of_many.connection.share();
-        let known = &mut self.known[stream.index.at()];
-        if known.index != Some(stream.index) {
-            *known = super::Known::of(Some(stream.index));
-        }
         let since = stream.blocked.map_or(0, |since| now.saturating_sub(since));
         let sample = Sample {
             now,
@@ -221,7 +218,7 @@ impl Watch {
             waits: stream.blocked.is_some(),
         };
         let window = min.window.as_nanos() as u64;
-        let taken = known.of_many.stream.look(sample, share, window);
+        let taken = self.known_stream(stream).stream.look(sample, share, window);
         taken.filter(|_| is_known)
     }
 }

@@ -40,6 +40,8 @@ pub struct Entry {
     dry: AtomicU32,
     /// Whether the worker of a stream is done with it.
     pub is_free: AtomicBool,
+    /// Whether streams of a connection are to be ended.
+    pub is_due: AtomicBool,
     verdict: AtomicU64,
     /// What only a dry run has found: `generation:62 | TOO_SLOW, TOO_LONG`.
     marks: AtomicU64,
@@ -91,6 +93,7 @@ impl Entry {
             spared: AtomicU32::new(0),
             dry: AtomicU32::new(0),
             is_free: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
             verdict: AtomicU64::new(OPEN),
             marks: AtomicU64::new(OPEN),
             slow_bytes: AtomicU64::new(0),
@@ -121,6 +124,7 @@ impl Entry {
         }
         self.carry(Carried::default());
         self.is_free.store(false, Relaxed);
+        self.is_due.store(false, Relaxed);
         self.verdict.store(verdict(generation, OPEN), Relaxed);
         self.marks.store(verdict(generation, OPEN), Relaxed);
         self.set(&Bounds::default());

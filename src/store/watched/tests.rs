@@ -202,3 +202,37 @@ fn only_a_minimum_in_earnest_is_one() {
         assert_eq!(bounds.min_rate_in_earnest(), None);
     }
 }
+
+#[test]
+fn streams_without_a_worker_have_a_part_of_the_entries() {
+    let watched = Watched::new(4 * GROUP);
+    let carrier = watched.begin(response(7, Kind::Carrier)).unwrap();
+    let stream = || watched.begin(response(7, Kind::Stream(carrier))).unwrap();
+    let most = watched.room() / 4;
+    let streams: Vec<_> = (0..most).map(|_| stream()).collect();
+    assert!(streams.iter().all(|stream| watched.is_free(*stream)));
+    let another = stream();
+    assert!(!watched.is_free(another));
+    // One that has ended makes room; one that is over already has none to give.
+    watched.end(streams[0]);
+    watched.end(streams[0]);
+    assert!(!watched.is_free(streams[0]));
+    assert!(watched.is_free(another));
+    assert!(!watched.is_free(stream()));
+}
+
+#[test]
+fn what_is_due_is_due_once_and_on_this_connection_only() {
+    let watched = Watched::new(1);
+    let carrier = watched.begin(response(7, Kind::Carrier)).unwrap();
+    assert!(!watched.take_due(carrier));
+    watched.is_due(carrier);
+    assert!(watched.take_due(carrier));
+    assert!(!watched.take_due(carrier));
+    watched.is_due(carrier);
+    watched.end(carrier);
+    assert!(!watched.take_due(carrier));
+    let next = watched.begin(response(8, Kind::Carrier)).unwrap();
+    assert_eq!(next.at(), carrier.at());
+    assert!(!watched.take_due(next));
+}
