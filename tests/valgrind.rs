@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::time::Duration;
 
-use support::{Httpd, Mpm, on_every_mpm};
+use support::{Httpd, Mpm, on_every_mpm, wait_until};
 
 on_every_mpm!(nothing_is_wrong_in_memory);
 
@@ -48,10 +48,12 @@ fn nothing_is_wrong_in_memory(mpm: Mpm) {
     let client = |n: u8| httpd.client(&format!("127.0.0.{n}"));
     let round = |before: usize| {
         // The third is one too many.
+        let held = [(); 2].map(|()| client(8).hold("/hoge/hold.cgi"));
+        assert_eq!(client(8).status("/hoge/small.txt"), 503);
+        drop(held);
+        assert_eq!(client(3).status("/hoge/hello.cgi"), 200);
         let readers =
             ["big.bin", "big.cgi"].map(|it| client(2).read_slowly(&format!("/hoge/{it}")));
-        assert_eq!(client(2).status("/hoge/small.txt"), 503);
-        assert_eq!(client(3).status("/hoge/hello.cgi"), 200);
         let mut all = 2;
         if mpm != Mpm::Prefork {
             // One that stands still, and two whose siblings go on.
@@ -63,10 +65,15 @@ fn nothing_is_wrong_in_memory(mpm: Mpm) {
             let many = client(7).h2();
             let (spared, file) = (many.open("/fuga/big.bin"), many.open("/hoge/big.bin"));
             all += 4;
-            while httpd.log_lines("limitipconn(501): ").len() < before + all {
+            wait_until(PATIENCE, || {
                 assert_eq!(many.status("/hoge/small.txt"), 200);
-                std::thread::sleep(Duration::from_millis(200));
-            }
+                let lines = httpd.log_lines("limitipconn(501): ");
+                if lines.len() < before + all {
+                    Err(lines)
+                } else {
+                    Ok(())
+                }
+            });
             assert!(file.try_finish().is_err(), "it is whole");
             assert_eq!(many.status("/hoge/small.txt"), 200);
             drop((stalled, dripping, spared));
