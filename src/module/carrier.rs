@@ -169,7 +169,7 @@ impl Streams {
         let carrier = self.entry.get().filter(|_| has_part);
         let entry = carrier.and_then(|carrier| begin(Kind::Stream(carrier)));
         let entry = entry.filter(|entry| {
-            let stays = !is_free || watched.is_free(*entry);
+            let stays = !is_free || watched.set_free(*entry);
             if !stays {
                 watched.end(*entry);
             }
@@ -261,7 +261,7 @@ impl Streams {
         let stays = is_free && has_part && !meter.bounds.get().is_idle();
         meter.is_done.set(true);
         match meter.entry.get() {
-            Some(entry) if stays && watched.is_free(entry) => {
+            Some(entry) if stays && watched.set_free(entry) => {
                 self.entries.set(self.entries.get().saturating_sub(1));
                 self.free.set(self.free.get() + 1);
             }

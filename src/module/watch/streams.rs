@@ -168,7 +168,7 @@ impl Watch {
         }
         if stream.is_free {
             self.known_stream(stream).grace = 0;
-            self.watched().is_due(carrier);
+            self.watched().set_due(carrier);
         } else {
             self.workers.ended(1);
         }
@@ -177,7 +177,7 @@ impl Watch {
     /// The thread that carries a connection has not looked at its input since a stream was to
     /// be ended, or could not end it yet.
     fn is_due_still(&mut self, stream: &Response, carrier: WatchedIndex) {
-        self.watched().is_due(carrier);
+        self.watched().set_due(carrier);
         let many = self.known_stream(stream);
         if many.grace < GRACE {
             many.grace += 1;

@@ -55,7 +55,7 @@ impl Watched {
 
     /// The worker of a stream is done with it. False: there are too many such entries, and
     /// this is to be given back.
-    pub fn is_free(&self, index: WatchedIndex) -> bool {
+    pub fn set_free(&self, index: WatchedIndex) -> bool {
         let Some(entry) = self.of(index) else {
             return false;
         };
@@ -69,7 +69,7 @@ impl Watched {
     }
 
     /// Streams of a connection are to be ended by the thread that carries it.
-    pub fn is_due(&self, carrier: WatchedIndex) {
+    pub fn set_due(&self, carrier: WatchedIndex) {
         let entry = self.entries.get(carrier.at());
         // Release: pairs with the Acquire of `take_due`. One that comes too late makes the
         // next connection look for nothing.

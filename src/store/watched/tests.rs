@@ -84,7 +84,7 @@ fn who_comes_too_late_neither_says_nor_finds_anything() {
     watched.went_out(first, 1, 1);
     watched.carries(first, ONE_EACH);
     watched.began(first, 99);
-    watched.is_free(first);
+    watched.set_free(first);
     watched.moves(first, None);
     watched.spare(first);
     assert!(!watched.decide(first, late) && !watched.mark(first, late));
@@ -171,7 +171,7 @@ fn a_stream_tells_how_long_it_waited_and_a_connection_what_it_carries() {
     watched.went_out(carrier, 0, 17);
     watched.carries(carrier, ONE_EACH);
     watched.began(carrier, 12);
-    watched.is_free(stream);
+    watched.set_free(stream);
     let connection = read(carrier);
     assert_eq!((connection.data, connection.other), (1000, 26));
     assert_eq!((connection.carried, connection.started), (ONE_EACH, 12));
@@ -210,15 +210,15 @@ fn streams_without_a_worker_have_a_part_of_the_entries() {
     let stream = || watched.begin(response(7, Kind::Stream(carrier))).unwrap();
     let most = watched.room() / 4;
     let streams: Vec<_> = (0..most).map(|_| stream()).collect();
-    assert!(streams.iter().all(|stream| watched.is_free(*stream)));
+    assert!(streams.iter().all(|stream| watched.set_free(*stream)));
     let another = stream();
-    assert!(!watched.is_free(another));
+    assert!(!watched.set_free(another));
     // One that has ended makes room; one that is over already has none to give.
     watched.end(streams[0]);
     watched.end(streams[0]);
-    assert!(!watched.is_free(streams[0]));
-    assert!(watched.is_free(another));
-    assert!(!watched.is_free(stream()));
+    assert!(!watched.set_free(streams[0]));
+    assert!(watched.set_free(another));
+    assert!(!watched.set_free(stream()));
 }
 
 #[test]
@@ -226,10 +226,10 @@ fn what_is_due_is_due_once_and_on_this_connection_only() {
     let watched = Watched::new(1);
     let carrier = watched.begin(response(7, Kind::Carrier)).unwrap();
     assert!(!watched.take_due(carrier));
-    watched.is_due(carrier);
+    watched.set_due(carrier);
     assert!(watched.take_due(carrier));
     assert!(!watched.take_due(carrier));
-    watched.is_due(carrier);
+    watched.set_due(carrier);
     watched.end(carrier);
     assert!(!watched.take_due(carrier));
     let next = watched.begin(response(8, Kind::Carrier)).unwrap();
