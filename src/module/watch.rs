@@ -42,6 +42,27 @@ struct Candidate {
     taken: Taken,
 }
 
+impl Candidate {
+    fn of(response: &Response, taken: Taken) -> Candidate {
+        Candidate {
+            index: response.index,
+            started: response.started,
+            taken,
+        }
+    }
+
+    /// The slowest first; of equals the oldest, whose bytes come first on a connection.
+    fn sort(candidates: &mut [Candidate]) {
+        candidates.sort_unstable_by_key(|candidate| (candidate.taken.rate(), candidate.started));
+    }
+
+    /// What it is about, if that is under way still.
+    fn response(&self, watched: &Watched) -> Option<Response> {
+        let response = watched.read(self.index.at())?;
+        (response.index == self.index && !response.is_decided).then_some(response)
+    }
+}
+
 impl Known {
     /// Nothing, of this use of an entry.
     fn of(index: Option<WatchedIndex>) -> Known {
@@ -221,26 +242,17 @@ impl Watch {
             child.desks.mark_slow(seat, rate);
         }
         let missed = missed.filter(|_| !response.is_marked[0]);
-        let (index, started) = (response.index, response.started);
-        self.candidates.extend(missed.map(|taken| Candidate {
-            index,
-            started,
-            taken,
-        }));
+        let candidate = missed.map(|taken| Candidate::of(response, taken));
+        self.candidates.extend(candidate);
     }
 
     /// Ends candidates: all that need no pressure, and of the others the slowest, as many
-    /// as there are too many workers busy. Of those of one connection the oldest, whose
-    /// bytes come first.
+    /// as there are too many workers busy.
     fn end_slowest(&mut self, running: Running) {
-        self.candidates
-            .sort_unstable_by_key(|candidate| (candidate.taken.rate(), candidate.started));
+        Candidate::sort(&mut self.candidates);
         for n in 0..self.candidates.len() {
             let candidate = self.candidates[n];
-            let is_it =
-                |response: &Response| response.index == candidate.index && !response.is_decided;
-            let response = self.watched().read(candidate.index.at()).filter(is_it);
-            let Some(response) = response else {
+            let Some(response) = candidate.response(self.watched()) else {
                 continue;
             };
             let Some(min) = response.bounds.min_rate else {

@@ -55,11 +55,7 @@ impl Workers {
 
     /// A stream or a connection is too slow, and workers are short.
     pub fn may_end(&mut self, response: &Response, taken: Taken) {
-        self.candidates.push(Candidate {
-            index: response.index,
-            started: response.started,
-            taken,
-        });
+        self.candidates.push(Candidate::of(response, taken));
     }
 
     /// So many that held one were ended.
@@ -113,15 +109,10 @@ impl Watch {
     /// Ends the slowest of those that are too slow, until as many workers will be free as
     /// there are too many held.
     pub(super) fn end_for_workers(&mut self) {
-        self.workers
-            .candidates
-            .sort_unstable_by_key(|candidate| (candidate.taken.rate(), candidate.started));
+        Candidate::sort(&mut self.workers.candidates);
         for n in 0..self.workers.candidates.len() {
             let candidate = self.workers.candidates[n];
-            let response = self.watched().read(candidate.index.at());
-            let is_it =
-                |response: &Response| response.index == candidate.index && !response.is_decided;
-            let Some(response) = response.filter(is_it) else {
+            let Some(response) = candidate.response(self.watched()) else {
                 continue;
             };
             let percent = response.bounds.min_rate.and_then(|min| min.busy);
