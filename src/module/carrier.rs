@@ -137,10 +137,14 @@ impl Streams {
 
     /// Takes the entries that are missing, if there is room.
     pub(super) fn enroll(&self, guard: &Guard<'_>, running: Running, meter: &StreamMeter<'_>) {
+        // It is asked for each frame that goes out.
+        if meter.entry.get().is_some() {
+            return;
+        }
         let watched = &running.child.watched;
         let (is_free, bounds) = (meter.is_free.get(), meter.bounds.get());
         let is_over = meter.is_sent.get() || (meter.is_done.get() && !is_free);
-        if meter.entry.get().is_some() || is_over || (is_free && bounds.is_idle()) {
+        if is_over || (is_free && bounds.is_idle()) {
             return;
         }
         let begin = |kind| {
