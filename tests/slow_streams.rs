@@ -8,7 +8,9 @@ mod frames;
 
 use std::time::{Duration, Instant};
 
-use frames::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, WIDE, WINDOW_UPDATE, frame, head};
+use frames::{
+    END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, Raw, WIDE, WINDOW_UPDATE, frame, head,
+};
 use support::{H2, Httpd, Load, Mpm, Setup, Stream, at_once, on_threaded_mpms, under_load};
 
 on_threaded_mpms!(
@@ -308,6 +310,11 @@ fn client_that_does_not_read_beside_a_spared_stream_loses_the_others(mpm: Mpm) {
     std::thread::sleep(Duration::from_secs(4));
     let (mut reset, mut is_whole) = ([false; 2], false);
     while !is_whole || reset != [true; 2] {
+        if is_whole {
+            // It lets the thread of the connection look at its input.
+            raw.send(&frame(PING, 0, 0, b"lastping"));
+            std::thread::sleep(Duration::from_millis(200));
+        }
         let frame = raw.next();
         is_whole |= frame.is_end_of(1);
         for (reset, stream) in reset.iter_mut().zip([3, 5]) {
