@@ -76,7 +76,9 @@ unsafe extern "C" fn thunk<F: Follow>(
     bytes: sys::apr_off_t,
 ) -> sys::apr_status_t {
     // SAFETY: httpd passes a live filter that `follow` above has added with its Followed,
-    // which lives as long as the connection, and a live brigade of it.
+    // which lives as long as the connection, and a live brigade of it. Only the thread that
+    // carries the connection comes here; the output's brigade is made of the connection's own
+    // pool and buckets, and so lives as long as the Followed that keeps it.
     unsafe {
         let (followed, next) = (&*(*filter).ctx.cast::<Followed<'_, F>>(), (*filter).next);
         let who = followed.who;
