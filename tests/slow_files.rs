@@ -12,7 +12,7 @@ use frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PRIORITY, RST_STREAM, Raw, WIDE,
     frame, head,
 };
-use support::{H2, Httpd, Load, Mpm, Setup, Stream, on_threaded_mpms, under_load};
+use support::{Httpd, Load, Mpm, Setup, Stream, on_threaded_mpms, under_load};
 
 on_threaded_mpms!(
     file_that_drips_is_reset_and_its_siblings_go_on,
@@ -52,13 +52,6 @@ fn over_http2(mpm: Mpm) -> Setup {
 fn noise() -> Vec<u8> {
     let byte = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
     (0..300_001).map(byte).collect()
-}
-
-#[track_caller]
-fn open(h2: &H2, path: &str) -> Stream {
-    let mut stream = h2.open(path);
-    assert_eq!(stream.status(), 200, "{path}");
-    stream
 }
 
 /// Takes less than the minimum until the stream ends.
@@ -101,7 +94,7 @@ fn file_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
     }
     let h2 = client.h2_with_window(DRIP);
     let start = Instant::now();
-    let mut drips = open(&h2, "/hoge/big.bin");
+    let mut drips = h2.download("/hoge/big.bin");
     let whole = noise();
     let ask = |n: usize, load: &Load| {
         while load.goes_on() {
@@ -120,7 +113,7 @@ fn file_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
     under_load(2, ask, |_| {
         drip(&mut drips, start);
         // Its places are free, although the others go on.
-        let mut another = open(&h2, "/fuga/big.bin");
+        let mut another = h2.download("/fuga/big.bin");
         assert!(matches!(another.try_read(), Ok(Some(_))));
     });
     let took = start.elapsed();
@@ -147,7 +140,7 @@ fn files_that_drip_are_reset_one_by_one(mpm: Mpm) {
     let h2 = httpd.client("127.0.0.2").h2_with_window(DRIP);
     let start = Instant::now();
     // Beside it the connection is not cut.
-    let _spared = open(&h2, "/fuga/big.bin");
+    let _spared = h2.download("/fuga/big.bin");
     let streams = h2.open_many(12, "/hoge/big.bin");
     while httpd.gauge().number("cut_too_slow") < 12 {
         assert!(start.elapsed() < IN_TIME, "they are not reset");
@@ -300,8 +293,8 @@ fn whoever_may_not_be_cut_is_not_reset(mpm: Mpm) {
     let h2 = httpd.client("127.0.0.2").h2_with_window(DRIP);
     let start = Instant::now();
     let stay =
-        ["off", "busy", "dry", "spared"].map(|place| open(&h2, &format!("/{place}/big.bin")));
-    let mut drips = open(&h2, "/hoge/big.bin");
+        ["off", "busy", "dry", "spared"].map(|place| h2.download(&format!("/{place}/big.bin")));
+    let mut drips = h2.download("/hoge/big.bin");
     drip(&mut drips, start);
     is_reset(drips);
     for stream in stay {
@@ -317,7 +310,7 @@ fn file_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
         .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
         .start();
     let h2 = httpd.client("127.0.0.2").h2();
-    let (mut long, mut sibling) = (open(&h2, "/hoge/big.bin"), open(&h2, "/fuga/big.bin"));
+    let (mut long, mut sibling) = (h2.download("/hoge/big.bin"), h2.download("/fuga/big.bin"));
     let (start, mut bytes) = (Instant::now(), 0);
     // Both at a megabyte a second or so.
     while let Ok(Some(_)) = long.try_read() {
@@ -333,7 +326,7 @@ fn file_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
     assert_eq!(httpd.wait_for_log(line).len(), 1);
     assert_eq!(httpd.gauge().number("cut_too_long"), 1);
     // By itself on its connection, too.
-    let mut alone = open(&h2, "/hoge/big.bin");
+    let mut alone = h2.download("/hoge/big.bin");
     while let Ok(Some(_)) = alone.try_read() {
         assert!(start.elapsed() < 3 * IN_TIME, "it is not cut");
         std::thread::sleep(Duration::from_millis(20));
@@ -366,7 +359,7 @@ fn children_that_finish_gracefully_go_on_resetting(mpm: Mpm) {
     let httpd = over_http2(mpm).conf(RULE).conf("StartServers 1").start();
     let h2 = httpd.client("127.0.0.2").h2_with_window(DRIP);
     let start = Instant::now();
-    let (mut drips, mut sibling) = (open(&h2, "/hoge/big.bin"), open(&h2, "/fuga/big.bin"));
+    let (mut drips, mut sibling) = (h2.download("/hoge/big.bin"), h2.download("/fuga/big.bin"));
     let read = |stream: &mut Stream| {
         let piece = stream.try_read().expect("a stream that goes on");
         piece.expect("more of the body").len()

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{H2, Httpd, Mpm, Program, Setup, Stream, at_once, on_threaded_mpms};
+use support::{Httpd, Mpm, Program, Setup, Stream, at_once, on_threaded_mpms};
 
 on_threaded_mpms!(
     connection_of_which_no_stream_moves_is_cut,
@@ -52,12 +52,6 @@ fn read_at(stream: &mut Stream, rate: u64, time: Duration) {
     }
 }
 
-fn open(h2: &H2, path: &str) -> Stream {
-    let mut stream = h2.open(path);
-    assert_eq!(stream.status(), 200, "{path}");
-    stream
-}
-
 fn connection_of_which_no_stream_moves_is_cut(mpm: Mpm) {
     let httpd = over_http2(mpm)
         .expect_log("limitipconn(501): ")
@@ -68,10 +62,10 @@ fn connection_of_which_no_stream_moves_is_cut(mpm: Mpm) {
     let h2 = httpd.client("127.0.0.2").h2();
     // One that is done says nothing against it.
     assert_eq!(h2.status("/hoge/small.txt"), 200);
-    let mut stalled = vec![open(&h2, "/hoge/big.bin"), open(&h2, "/hoge/big.cgi")];
+    let mut stalled = vec![h2.download("/hoge/big.bin"), h2.download("/hoge/big.cgi")];
     // This one's worker is done with it: what is missing waits in mod_http2.
     let other = httpd.client("127.0.0.3").h2_with_window(1000);
-    stalled.push(open(&other, "/hoge/some.bin"));
+    stalled.push(other.download("/hoge/some.bin"));
     httpd.wait_for_within(IN_TIME, |gauge| gauge.number("cut_too_slow") == 3);
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(6), "too soon: {took:?}");
@@ -96,8 +90,8 @@ fn stream_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
         .conf("IPLimitMinRate 10000 after=3s window=4s")
         .start();
     let h2 = httpd.client("127.0.0.2").h2();
-    let mut drips = open(&h2, "/hoge/big.cgi");
-    let mut sibling = open(&h2, "/hoge/big.bin");
+    let mut drips = h2.download("/hoge/big.cgi");
+    let mut sibling = h2.download("/hoge/big.bin");
     let start = Instant::now();
     while httpd.log_lines("limitipconn(501): ").is_empty() {
         assert!(start.elapsed() < Duration::from_secs(40), "it is not cut");
@@ -151,12 +145,12 @@ fn honest_streams_are_not_cut(mpm: Mpm) {
     // A script that says something now and then, and a connection between two requests.
     let gate = httpd.gate("events");
     let events = httpd.client("127.0.0.3").h2();
-    let events = open(&events, "/hoge/hold.cgi?events");
+    let events = events.download("/hoge/hold.cgi?events");
     let idle = httpd.client("127.0.0.4").h2();
     assert_eq!(idle.status("/fuga/small.txt"), 200);
     let h2 = httpd.client("127.0.0.2").h2();
     read_at(
-        &mut open(&h2, "/hoge/big.bin"),
+        &mut h2.download("/hoge/big.bin"),
         900 << 10,
         Duration::from_secs(20),
     );
@@ -197,7 +191,7 @@ fn nothing_is_cut_in_a_dry_run_or_below_the_mark(mpm: Mpm) {
     let clients: Vec<_> = (2..).zip(paths).collect();
     let streams = clients.iter().map(|(n, path)| {
         let h2 = httpd.client(&format!("127.0.0.{n}")).h2();
-        let stream = open(&h2, path);
+        let stream = h2.download(path);
         (h2, stream)
     });
     let streams: Vec<_> = streams.collect();

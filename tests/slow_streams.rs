@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use frames::{
     END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, Raw, WIDE, WINDOW_UPDATE, frame, head,
 };
-use support::{H2, Httpd, Load, Mpm, Setup, Stream, at_once, on_threaded_mpms, under_load};
+use support::{Httpd, Load, Mpm, Setup, at_once, on_threaded_mpms, under_load};
 
 on_threaded_mpms!(
     control_frames_are_no_progress,
@@ -39,13 +39,6 @@ fn over_http2(mpm: Mpm) -> Setup {
         .big_script("hoge/big.cgi", BIG)
 }
 
-#[track_caller]
-fn open(h2: &H2, path: &str) -> Stream {
-    let mut stream = h2.open(path);
-    assert_eq!(stream.status(), 200, "{path}");
-    stream
-}
-
 /// Waits for so many lines of cuts, each of a client that is too slow.
 #[track_caller]
 fn wait_for_cuts(httpd: &Httpd, number: u64, since: Instant) {
@@ -68,10 +61,10 @@ fn control_frames_are_no_progress(mpm: Mpm) {
         .start();
     let start = Instant::now();
     let stalls = httpd.client("127.0.0.2").h2();
-    let stalled = open(&stalls, "/hoge/big.cgi");
+    let stalled = stalls.download("/hoge/big.cgi");
     // The worker of this one is done with it: what is missing waits in mod_http2.
     let waits = httpd.client("127.0.0.3").h2_with_window(1000);
-    let rest = open(&waits, "/hoge/some.bin");
+    let rest = waits.download("/hoge/some.bin");
     let head = || {
         stalls
             .try_open("HEAD", "/hoge/small.txt", true)?
@@ -106,9 +99,9 @@ fn upload_and_events_beside_a_download_do_not_save_it(mpm: Mpm) {
     let gate = httpd.gate("events");
     let h2 = httpd.client("127.0.0.2").h2();
     let start = Instant::now();
-    let events = open(&h2, "/hoge/hold.cgi?events");
+    let events = h2.download("/hoge/hold.cgi?events");
     let mut upload = h2.upload("/hoge/takes.cgi");
-    let stalled = open(&h2, "/hoge/big.cgi");
+    let stalled = h2.download("/hoge/big.cgi");
     let mut sent = 0;
     while httpd.log_lines("limitipconn(501): ").is_empty() {
         assert!(start.elapsed() < IN_TIME, "it is not cut");
@@ -132,9 +125,9 @@ fn small_window_hides_no_drip_and_harms_nobody(mpm: Mpm) {
     let httpd = over_http2(mpm).conf(rule).start();
     let start = Instant::now();
     let drips = httpd.client("127.0.0.2").h2_with_window(1000);
-    let mut dripping = open(&drips, "/hoge/big.cgi");
+    let mut dripping = drips.download("/hoge/big.cgi");
     let fast = httpd.client("127.0.0.3").h2_with_window(1000);
-    let mut flowing = open(&fast, "/hoge/big.cgi");
+    let mut flowing = fast.download("/hoge/big.cgi");
     let until = start + IN_TIME;
     std::thread::scope(|scope| {
         // Half a kilobyte at a time, since a client gives windows back by halves.
@@ -164,12 +157,12 @@ fn stalled_stream_is_reset_whatever_h2streamtimeout_says(mpm: Mpm) {
         .start();
     let start = Instant::now();
     let h2 = httpd.client("127.0.0.2").h2();
-    let stalled = open(&h2, "/hoge/big.cgi");
-    let mut active = open(&h2, "/hoge/big.bin");
+    let stalled = h2.download("/hoge/big.cgi");
+    let mut active = h2.download("/hoge/big.bin");
     // Nobody measures these two: they are mod_http2's.
-    let unmeasured = open(&h2, "/fuga/big.cgi");
+    let unmeasured = h2.download("/fuga/big.cgi");
     let other = httpd.client("127.0.0.3").h2();
-    let alone = open(&other, "/fuga/big.cgi");
+    let alone = other.download("/fuga/big.cgi");
     let mut bytes = 0;
     while httpd.log_lines("limitipconn(501): ").is_empty() {
         assert!(start.elapsed() < IN_TIME, "it is not cut");
@@ -214,8 +207,8 @@ fn whoever_may_not_be_cut_is_not_cut_with_its_connection(mpm: Mpm) {
     let start = Instant::now();
     let clients = [("/fuga", 2), ("/dry", 3), ("/spared", 4)].map(|(place, n)| {
         let h2 = httpd.client(&format!("127.0.0.{n}")).h2();
-        let spared = open(&h2, &format!("{place}/big.bin"));
-        let stalled = open(&h2, "/hoge/big.cgi");
+        let spared = h2.download(&format!("{place}/big.bin"));
+        let stalled = h2.download("/hoge/big.cgi");
         (h2, spared, stalled)
     });
     wait_for_cuts(&httpd, 3, start);
@@ -268,7 +261,7 @@ fn response_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
         .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
         .start();
     let h2 = httpd.client("127.0.0.2").h2();
-    let (mut long, mut sibling) = (open(&h2, "/hoge/big.cgi"), open(&h2, "/fuga/big.bin"));
+    let (mut long, mut sibling) = (h2.download("/hoge/big.cgi"), h2.download("/fuga/big.bin"));
     let start = Instant::now();
     let mut bytes = 0;
     // Both at a megabyte a second or so.

@@ -63,13 +63,6 @@ fn cut(httpd: &Httpd) -> Vec<String> {
     found
 }
 
-#[track_caller]
-fn open(h2: &H2, path: &str) -> Stream {
-    let mut stream = h2.open(path);
-    assert_eq!(stream.status(), 200, "{path}");
-    stream
-}
-
 /// A stream that is read on and on, with a pause after each piece. Dropped, it is cancelled.
 struct Reading {
     stop: Arc<AtomicBool>,
@@ -106,7 +99,7 @@ impl Drop for Reading {
 
 /// Half a kilobyte after each pause, where the window is 1000 bytes.
 fn drip(h2: &H2, pause: u64) -> Reading {
-    Reading::start(open(h2, "/hoge/big.cgi"), Duration::from_millis(pause))
+    Reading::start(h2.download("/hoge/big.cgi"), Duration::from_millis(pause))
 }
 
 fn slow_streams_are_ended_while_workers_of_http2_are_short(mpm: Mpm) {
@@ -131,7 +124,7 @@ fn slow_streams_are_ended_while_workers_of_http2_are_short(mpm: Mpm) {
     assert_eq!(cut(&httpd), [""; 0], "2 of 4 are held");
     assert!(slowest.goes_on() && slower.goes_on());
     // With these all four are held, and whoever comes now has to wait.
-    let events = open(&a, "/hoge/hold.cgi?events");
+    let events = a.download("/hoge/hold.cgi?events");
     let slow = drip(&c, 60);
     assert_eq!(d.status("/fuga/small.txt"), 200);
     // Two are ended, and the clock: then it is below the mark.
@@ -166,7 +159,7 @@ fn dry_run_tells_of_streams_that_would_be_ended(mpm: Mpm) {
         .big_script("hoge/some.cgi", 1 << 20)
         .start();
     let clients = [2, 3, 4, 5].map(|n| httpd.client(&format!("127.0.0.{n}")).h2());
-    let stalled = |n: usize| open(&clients[n], "/hoge/some.cgi");
+    let stalled = |n: usize| clients[n].download("/hoge/some.cgi");
     let (first, second) = (stalled(0), stalled(1));
     let_it_look(&httpd, "127.0.1.1");
     assert_eq!(first.finish().body.len(), 1 << 20);
@@ -199,7 +192,7 @@ fn streams_that_last_too_long_are_ended_while_workers_of_http2_are_short(mpm: Mp
         .start();
     let clients = [2, 3, 4].map(|n| httpd.client(&format!("127.0.0.{n}")).h2());
     let read = |n: usize| {
-        let stream = open(&clients[n], "/hoge/long.cgi");
+        let stream = clients[n].download("/hoge/long.cgi");
         Reading::start(stream, Duration::from_millis(10))
     };
     let old = [read(0), read(1)];

@@ -96,6 +96,14 @@ impl H2 {
             .unwrap_or_else(|e| panic!("GET {path}: {e}"))
     }
 
+    /// Sends a GET and waits for the head of its answer, which is 200.
+    #[track_caller]
+    pub fn download(&self, path: &str) -> Stream {
+        let mut stream = self.open(path);
+        assert_eq!(stream.status(), 200, "{path}");
+        stream
+    }
+
     /// Sends so many GETs at once.
     #[track_caller]
     pub fn open_many(&self, number: usize, path: &str) -> Vec<Stream> {

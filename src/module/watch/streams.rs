@@ -52,12 +52,12 @@ impl Watch {
             return;
         }
         let now = self.now;
+        self.known[carrier.index.at()].of_many.too_long = (0, Duration::ZERO);
         let Some((known, look)) = self.known(carrier) else {
             return;
         };
         let cookie = known.cookie;
         let many = &mut known.of_many;
-        many.too_long = (0, Duration::ZERO);
         let Some(min) = carrier.bounds.min_rate else {
             return;
         };
