@@ -35,7 +35,7 @@ PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client s
 
 # How many test programs run at once, and which of them take longest.
 JOBS       := $(shell echo $$(($$(nproc) * 2)))
-SLOW_TESTS := valgrind command_check status_browser slow_spared alarm slow slow_http2 slow_storms heartbeat flood slow_reload slow_pressure
+SLOW_TESTS := valgrind slow_files command_check status_browser slow_spared alarm slow slow_http2 slow_storms heartbeat flood slow_reload slow_pressure
 
 help: ## list the targets
 	@echo "Targets:"
