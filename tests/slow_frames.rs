@@ -14,6 +14,7 @@ use support::{Httpd, Mpm, Setup, on_threaded_mpms};
 on_threaded_mpms!(
     file_whose_request_still_has_a_body_is_reset_after_its_end,
     small_requests_keep_no_file_that_drips,
+    file_that_is_copied_gives_its_worker_back,
 );
 
 /// after= and window=, and much more.
@@ -135,4 +136,34 @@ fn small_requests_keep_no_file_that_drips(mpm: Mpm) {
     httpd.wait_for_lines(IN_TIME, CUT, 1);
     drop(raw);
     assert_eq!(httpd.wait_for_quiet().number("cut_too_slow"), 1);
+}
+
+/// With H2CopyFiles on its worker waits inside mod_http2 until the last of it has gone out.
+fn file_that_is_copied_gives_its_worker_back(mpm: Mpm) {
+    let httpd = over_http2(mpm)
+        .conf(
+            "StartServers 1
+             H2MinWorkers 3
+             H2MaxWorkers 3
+             H2CopyFiles on",
+        )
+        .start();
+    let mut raw = Raw::connect(&httpd.client("127.0.0.2"), DRIP);
+    for (stream, path) in [
+        (1, "/fuga/big.bin"),
+        (3, "/hoge/big.bin"),
+        (5, "/hoge/big.bin"),
+    ] {
+        raw.get(stream, path);
+        raw.wait_for(|frame| frame.is(DATA, stream));
+    }
+    let drip = |raw: &mut Raw| {
+        raw.grant(3, DROP);
+        raw.grant(5, DROP);
+    };
+    wait_for_resets(&mut raw, [3, 5], drip);
+    gets_small(&mut raw, 7);
+    httpd.wait_for_lines(IN_TIME, CUT, 2);
+    drop(raw);
+    assert_eq!(httpd.wait_for_quiet().number("cut_too_slow"), 2);
 }

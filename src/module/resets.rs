@@ -1,7 +1,8 @@
-//! Ends single streams of HTTP/2 that hold no worker: files, and the last of anything. Nobody
-//! but their client can: mod_http2 obeys its RST_STREAM. So once the watch wants a stream to
-//! end, such a frame is put among those that the client sends. When mod_http2 has dealt with
-//! it, and all that it had of the stream has gone out, the client gets one, too.
+//! Ends single streams of HTTP/2 that hold no worker, or one that waits inside mod_http2: files,
+//! and the last of anything. Nobody but their client can: mod_http2 obeys its RST_STREAM. So
+//! once the watch wants a stream to end, such a frame is put among those that the client sends.
+//! When mod_http2 has dealt with it, and all that it had of the stream has gone out, the client
+//! gets one, too.
 //!
 //! All of it on the thread that carries the connection, when that looks at its input.
 
@@ -56,7 +57,7 @@ impl Streams {
             return resets;
         }
         for trip in self.requests(&guard) {
-            let Some(meter) = trip.meter.get().filter(|meter| meter.is_free.get()) else {
+            let Some(meter) = trip.meter.get().filter(|meter| meter.is_out_of_reach()) else {
                 continue;
             };
             let entry = meter.entry.get().filter(|_| !trip.is_sent.get());

@@ -59,6 +59,9 @@ pub struct StreamMeter<'r> {
     pub is_told: Cell<bool>,
     /// Whether the worker waits here.
     is_parked: AtomicBool,
+    /// Whether the worker is handing a file on: with H2CopyFiles it waits for that inside
+    /// mod_http2.
+    is_handing_on: AtomicBool,
     /// Bytes that were handed on; the worker adds.
     handed: AtomicU64,
     /// Up to which of these nothing counts against the room: there the last file ends.
@@ -97,6 +100,7 @@ impl<'r> StreamMeter<'r> {
             is_sent: Cell::new(false),
             is_told: Cell::new(false),
             is_parked: AtomicBool::new(false),
+            is_handing_on: AtomicBool::new(false),
             handed: AtomicU64::new(0),
             unmeasured: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -143,6 +147,11 @@ impl<'r> StreamMeter<'r> {
     /// Whether its worker waits here.
     pub fn is_parked(&self) -> bool {
         self.is_parked.load(Relaxed)
+    }
+
+    /// Whether no worker here can be told to end it, but a reset does.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.is_free.get() || self.is_handing_on.load(Relaxed)
     }
 
     /// Bytes that take room inside mod_http2.
@@ -249,6 +258,7 @@ impl Meter for StreamMeter<'_> {
         }
         // Release: pairs with the Acquire of `goes_out`, which may see it go out at once.
         let end = self.handed.fetch_add(bytes, Release) + bytes;
+        self.is_handing_on.store(piece.is_whole, Relaxed);
         if piece.is_whole {
             self.unmeasured.store(end, Release);
             if is_watched {
@@ -259,6 +269,7 @@ impl Meter for StreamMeter<'_> {
     }
 
     fn passed(&self, piece: Piece, is_taken: bool) -> bool {
+        self.is_handing_on.store(false, Relaxed);
         if piece.is_last || !is_taken {
             if let Some(guard) = self.carrier.streams.lock() {
                 self.carrier

@@ -120,9 +120,7 @@ impl Watch {
         carrier: WatchedIndex,
     ) {
         if stream.is_decided {
-            if stream.is_free {
-                self.is_due_still(stream, carrier);
-            }
+            self.is_due_still(stream, carrier);
             return;
         }
         if let Some(found) = self.lasts_too_long(running, stream) {
@@ -166,9 +164,10 @@ impl Watch {
         if !self.watched().decide(stream.index, found) {
             return;
         }
+        // Its worker may be out of reach, too.
+        self.watched().set_due(carrier);
         if stream.is_free {
             self.known_stream(stream).grace = 0;
-            self.watched().set_due(carrier);
         } else {
             self.workers.ended(1);
         }
@@ -178,6 +177,9 @@ impl Watch {
     /// be ended, or could not end it yet.
     fn is_due_still(&mut self, stream: &Response, carrier: WatchedIndex) {
         self.watched().set_due(carrier);
+        if !stream.is_free {
+            return;
+        }
         let many = self.known_stream(stream);
         if many.grace < GRACE {
             many.grace += 1;
