@@ -77,8 +77,7 @@ unsafe extern "C" fn thunk<F: Follow>(
 ) -> sys::apr_status_t {
     // SAFETY: httpd passes a live filter that `follow` above has added with its Followed,
     // which lives as long as the connection, and a live brigade of it. Only the thread that
-    // carries the connection comes here; the output's brigade is made of the connection's own
-    // pool and buckets, and so lives as long as the Followed that keeps it.
+    // carries the connection comes here.
     unsafe {
         let (followed, next) = (&*(*filter).ctx.cast::<Followed<'_, F>>(), (*filter).next);
         let who = followed.who;
@@ -95,24 +94,7 @@ unsafe extern "C" fn thunk<F: Follow>(
         if !is_followed {
             return sys::ap_get_brigade(next, brigade, mode, block, bytes);
         }
-        let connection = (*filter).c;
-        let mut output = followed.output.get();
-        guard((), F::on_fault, || {
-            who.answers(|bytes| {
-                if output.is_null() {
-                    output =
-                        sys::apr_brigade_create((*connection).pool, (*connection).bucket_alloc);
-                    followed.output.set(output);
-                }
-                add(output, bytes);
-            });
-        });
-        if !output.is_null() && sys::limitipconn_brigade_is_empty(output) == 0 {
-            sys::limitipconn_brigade_flush(output);
-            // Where this fails, so will whoever writes next, and says so.
-            sys::ap_pass_brigade((*connection).output_filters, output);
-            sys::apr_brigade_cleanup(output.cast());
-        }
+        answer(followed, (*filter).c);
         let status = sys::ap_get_brigade(next, brigade, mode, block, bytes);
         let is_nothing_yet = status == libc::EAGAIN;
         if status != 0 && !is_nothing_yet {
@@ -130,6 +112,34 @@ unsafe extern "C" fn thunk<F: Follow>(
             });
         });
         if is_added { 0 } else { status }
+    }
+}
+
+/// Sends what is to be added to the output.
+///
+/// # Safety
+/// The connection is live and the one that is followed, and carried by this thread.
+unsafe fn answer<F: Follow>(followed: &Followed<'_, F>, connection: *mut sys::conn_rec) {
+    // SAFETY: the brigade is made of the connection's own pool and buckets, and so lives as
+    // long as the Followed that keeps it, which is in that pool, too.
+    unsafe {
+        let mut output = followed.output.get();
+        guard((), F::on_fault, || {
+            followed.who.answers(|bytes| {
+                if output.is_null() {
+                    output =
+                        sys::apr_brigade_create((*connection).pool, (*connection).bucket_alloc);
+                    followed.output.set(output);
+                }
+                add(output, bytes);
+            });
+        });
+        if !output.is_null() && sys::limitipconn_brigade_is_empty(output) == 0 {
+            sys::limitipconn_brigade_flush(output);
+            // Where this fails, so will whoever writes next, and says so.
+            sys::ap_pass_brigade((*connection).output_filters, output);
+            sys::apr_brigade_cleanup(output.cast());
+        }
     }
 }
 

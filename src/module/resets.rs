@@ -17,8 +17,9 @@ use crate::limit::frames::{Incoming, Resets};
 
 /// What the thread that carries a connection knows of its client's frames.
 pub struct Client {
-    /// Whether it is followed, and was ever.
-    is_followed: Cell<[bool; 2]>,
+    /// Whether there is a filter that follows it, and whether that does.
+    has_filter: Cell<bool>,
+    is_followed: Cell<bool>,
     incoming: Cell<Incoming>,
     /// What mod_http2 was told and the client was not.
     untold: Cell<Resets>,
@@ -28,18 +29,19 @@ impl Client {
     /// Before the first byte.
     pub fn new() -> Client {
         Client {
-            is_followed: Cell::new([false; 2]),
+            has_filter: Cell::new(false),
+            is_followed: Cell::new(false),
             incoming: Cell::new(Incoming::default()),
             untold: Cell::new(Resets::none()),
         }
     }
 
-    /// It begins, or begins anew after an upgrade; whether it is the first time.
+    /// It begins, or begins anew after an upgrade; whether a filter is needed.
     pub fn begin(&self) -> bool {
-        let [_, is_known] = self.is_followed.replace([true; 2]);
+        self.is_followed.set(true);
         self.incoming.set(Incoming::default());
         self.untold.set(Resets::none());
-        !is_known
+        !self.has_filter.replace(true)
     }
 }
 
@@ -89,11 +91,11 @@ impl Follow for Visitor {
     }
 
     fn follows(&self) -> bool {
-        self.streams.client.is_followed.get()[0]
+        self.streams.client.is_followed.get()
     }
 
     fn stops(&self) {
-        self.streams.client.is_followed.set([false, true]);
+        self.streams.client.is_followed.set(false);
     }
 
     fn sees(&self, bytes: &[u8]) -> bool {
@@ -105,9 +107,12 @@ impl Follow for Visitor {
 
     fn adds(&self, mut add: impl FnMut(&[u8])) {
         let (streams, client) = (&self.streams, &self.streams.client);
+        if !streams.is_metered() || !streams.sees_all() {
+            return;
+        }
         let incoming = client.incoming.get();
         let has_told = client.untold.get().as_bytes().is_empty();
-        if !streams.is_metered() || !incoming.is_between() || !streams.sees_all() || !has_told {
+        if !incoming.is_between() || !has_told {
             return;
         }
         let Some(running) = Running::get() else {
