@@ -3,9 +3,10 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
-use std::{ptr, slice};
+use std::ptr;
 
 use super::boundary::guard;
+use super::buckets::{self, Bucket};
 use super::connection::Connection;
 use crate::sys;
 
@@ -157,31 +158,12 @@ unsafe fn add(brigade: *mut sys::apr_bucket_brigade, bytes: &[u8]) {
 /// # Safety
 /// The brigade is live.
 unsafe fn look<F: Follow>(who: &F, brigade: *mut sys::apr_bucket_brigade) -> bool {
-    let mut bucket = ptr::null_mut();
-    loop {
-        // SAFETY: a live brigade, and null or a bucket of it.
-        bucket = unsafe { sys::limitipconn_bucket_after(brigade, bucket) };
-        if bucket.is_null() {
-            return true;
-        }
-        // SAFETY: a bucket of the brigade.
-        if unsafe { sys::limitipconn_bucket_is_metadata(bucket) } != 0 {
-            continue;
-        }
-        let (mut bytes, mut length): (*const c_char, _) = (ptr::null(), 0);
-        // SAFETY: a bucket of the brigade; what is read belongs to it until it is deleted.
-        let seen = unsafe {
-            // To read one whose length is not known could mean to wait.
-            if (*bucket).length == usize::MAX
-                || sys::limitipconn_bucket_read(bucket, &mut bytes, &mut length) != 0
-                || bytes.is_null()
-            {
-                return false;
-            }
-            slice::from_raw_parts(bytes.cast::<u8>(), length)
-        };
-        if !who.sees(seen) {
-            return false;
-        }
-    }
+    let see = |bucket: &Bucket| {
+        // To read one whose length is not known could mean to wait.
+        let is_there = bucket.length() != buckets::UNKNOWN;
+        let bytes = if is_there { bucket.read() } else { None };
+        bytes.is_some_and(|bytes| who.sees(bytes))
+    };
+    // SAFETY: a live brigade; those who follow take nothing out of it.
+    unsafe { buckets::all(brigade, see) }
 }

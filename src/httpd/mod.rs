@@ -3,6 +3,7 @@
 //! Nothing here decides anything; it only turns pointers into Rust and back.
 
 pub mod boundary;
+mod buckets;
 pub mod command;
 pub mod connection;
 pub mod expression;

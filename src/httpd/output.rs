@@ -1,10 +1,10 @@
 //! Watches what goes out on a connection, without changing it.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::slice;
 
 use super::boundary::guard;
+use super::buckets::{self, Bucket};
 use super::connection::Connection;
 use crate::sys;
 
@@ -75,38 +75,16 @@ unsafe extern "C" fn thunk<W: Watch>(
 /// # Safety
 /// The brigade is live.
 unsafe fn look<W: Watch>(watch: &W, brigade: *mut sys::apr_bucket_brigade) -> bool {
-    let mut bucket = ptr::null_mut();
-    loop {
-        // SAFETY: a live brigade, and null or a bucket of it.
-        bucket = unsafe { sys::limitipconn_bucket_after(brigade, bucket) };
-        if bucket.is_null() {
-            return true;
-        }
-        // SAFETY: a bucket of the brigade.
-        let (is_metadata, length) = unsafe {
-            let is_metadata = sys::limitipconn_bucket_is_metadata(bucket) != 0;
-            (is_metadata, (*bucket).length)
-        };
-        if is_metadata {
-            continue;
-        }
+    let see = |bucket: &Bucket| {
         // A file is not read for this, unless a header should begin in it. A length that
         // is not known is the highest number there is.
+        let length = bucket.length();
         if length <= watch.unseen() {
             watch.skips(length);
-            continue;
+            return true;
         }
-        let (mut bytes, mut length): (*const c_char, _) = (ptr::null(), 0);
-        // SAFETY: a bucket of the brigade; what is read belongs to it until it is deleted.
-        let seen = unsafe {
-            let status: c_int = sys::limitipconn_bucket_read(bucket, &mut bytes, &mut length);
-            if status != 0 || bytes.is_null() {
-                return false;
-            }
-            slice::from_raw_parts(bytes.cast::<u8>(), length)
-        };
-        if !watch.sees(seen) {
-            return false;
-        }
-    }
+        bucket.read().is_some_and(|bytes| watch.sees(bytes))
+    };
+    // SAFETY: a live brigade; those who watch take nothing out of it.
+    unsafe { buckets::all(brigade, see) }
 }
