@@ -1,6 +1,9 @@
 //! Places and questions on their way, and what becomes of them when the other side falls silent.
 
 use super::*;
+use crate::limit::gcra::Bucket;
+use crate::limit::rate::Rate;
+use crate::limit::rating::Limit;
 use crate::store::fleet::{Answer, Order, PlaceIndex, Step};
 
 /// Asks from a thread of its own, as a request does, while the courier goes its rounds.
@@ -17,6 +20,19 @@ fn takes(
         }
         asking.join().unwrap()
     })
+}
+
+/// A step of a rate of one in a second.
+fn rate(step: Step) -> Order {
+    let rate = Rate {
+        number: 1,
+        period: Duration::from_secs(1),
+    };
+    Order::Rate {
+        key: KEY,
+        limit: Limit::Bucket(Bucket::new(rate, 1, None).unwrap()),
+        step,
+    }
 }
 
 fn later(time: u64) {
@@ -43,16 +59,7 @@ fn places_are_counted_over_children_and_given_back() {
 fn rates_are_answered_with_their_state() {
     let far = Far::default();
     let (fleet, mut courier) = child(&far, breaker());
-    let rate = crate::limit::rate::Rate {
-        number: 1,
-        period: Duration::from_secs(1),
-    };
-    let limit = crate::limit::gcra::Bucket::new(rate, 1, None).unwrap();
-    let order = Order::Rate {
-        key: KEY,
-        limit: crate::limit::rating::Limit::Bucket(limit),
-        step: Step::Decide,
-    };
+    let order = rate(Step::Decide);
     let answer = std::thread::scope(|scope| {
         let asking = scope.spawn(|| fleet.rate(order, LONG));
         while !asking.is_finished() {
@@ -224,16 +231,7 @@ fn place_that_is_asked_for_at_the_end_is_given_back_too() {
 fn tidings_wait_for_the_queue_but_not_in_a_signal_handler() {
     let breaker = breaker();
     let (fleet, mut courier) = child(&Far::default(), breaker);
-    let rate = crate::limit::rate::Rate {
-        number: 1,
-        period: Duration::from_secs(1),
-    };
-    let limit = crate::limit::gcra::Bucket::new(rate, 1, None).unwrap();
-    let order = Order::Rate {
-        key: KEY,
-        limit: crate::limit::rating::Limit::Bucket(limit),
-        step: Step::Charge,
-    };
+    let order = rate(Step::Charge);
     let uncounted = || breaker.health(0).unwrap().uncounted;
     let (begins, begun) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
