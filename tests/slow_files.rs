@@ -12,7 +12,7 @@ use frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PRIORITY, RST_STREAM, Raw, WIDE,
     frame, head,
 };
-use support::{Httpd, Load, Mpm, Setup, Stream, on_threaded_mpms, under_load};
+use support::{Httpd, Load, Mpm, Setup, Stream, noise, on_threaded_mpms, under_load};
 
 on_threaded_mpms!(
     file_that_drips_is_reset_and_its_siblings_go_on,
@@ -44,14 +44,8 @@ fn over_http2(mpm: Mpm) -> Setup {
         .expect_log("limitipconn(501): ")
         .big_file("hoge/big.bin", BIG)
         .big_file("fuga/big.bin", BIG)
-        .file("hoge/noise.bin", noise())
+        .file("hoge/noise.bin", noise(300_001))
         .script("hoge/takes.cgi", TAKES)
-}
-
-/// Bytes that are not like each other.
-fn noise() -> Vec<u8> {
-    let byte = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
-    (0..300_001).map(byte).collect()
 }
 
 /// Takes less than the minimum until the stream ends.
@@ -95,7 +89,7 @@ fn file_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
     let h2 = client.h2_with_window(DRIP);
     let start = Instant::now();
     let mut drips = h2.download("/hoge/big.bin");
-    let whole = noise();
+    let whole = noise(300_001);
     let ask = |n: usize, load: &Load| {
         while load.goes_on() {
             if n == 0 {
@@ -185,21 +179,7 @@ fn wait_for_reset(raw: &mut Raw, grant: impl Fn(&mut Raw)) {
 
 /// Over TLS and without, with frames that come a byte at a time.
 fn nothing_comes_after_the_reset_and_the_connection_lives_on(mpm: Mpm) {
-    let httpd = over_http2(mpm)
-        .load(&["ssl", "socache_shmcb"])
-        .certificate()
-        .conf(RULE)
-        .conf(
-            "LogLevel ssl:error
-             Listen 127.0.0.1:${PORT2}
-             <VirtualHost *:${PORT2}>
-                 Protocols h2
-                 SSLEngine on
-                 SSLCertificateFile ${TMP}/cert.pem
-                 SSLCertificateKeyFile ${TMP}/key.pem
-             </VirtualHost>",
-        )
-        .start();
+    let httpd = over_http2(mpm).over_tls_too().conf(RULE).start();
     let plain = Raw::connect(&httpd.client("127.0.0.1"), DRIP);
     let tls = Raw::connect_tls(httpd.port2(), DRIP);
     let mut both = [(plain, true), (tls, false)];
@@ -310,18 +290,10 @@ fn file_that_lasts_too_long_is_reset_alone(mpm: Mpm) {
         .conf("<Location /hoge>\nIPLimitMaxTime 2s\n</Location>")
         .start();
     let h2 = httpd.client("127.0.0.2").h2();
-    let (mut long, mut sibling) = (h2.download("/hoge/big.bin"), h2.download("/fuga/big.bin"));
-    let (start, mut bytes) = (Instant::now(), 0);
-    // Both at a megabyte a second or so.
-    while let Ok(Some(_)) = long.try_read() {
-        assert!(start.elapsed() < IN_TIME, "it is not cut");
-        let piece = sibling.try_read().expect("a stream that goes on");
-        bytes += piece.expect("more of the body").len();
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let (mut long, sibling) = (h2.download("/hoge/big.bin"), h2.download("/fuga/big.bin"));
+    let start = Instant::now();
+    assert_eq!(long.outlived_by(sibling, IN_TIME), BIG);
     is_reset(long);
-    let rest = sibling.finish();
-    assert_eq!((bytes + rest.body.len()) as u64, BIG);
     let line = "limitipconn(501): client 127.0.0.2 cut: held for 2 s, vhost ";
     assert_eq!(httpd.wait_for_log(line).len(), 1);
     assert_eq!(httpd.gauge().number("cut_too_long"), 1);

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Httpd, Mpm, Program, Setup, Stream, at_once, on_threaded_mpms};
+use support::{Httpd, Mpm, Program, Setup, Stream, at_once, noise, on_threaded_mpms};
 
 on_threaded_mpms!(
     connection_of_which_no_stream_moves_is_cut,
@@ -26,18 +26,6 @@ fn over_http2(mpm: Mpm) -> Setup {
         .over_h2c()
         .big_file("hoge/big.bin", BIG)
         .big_script("hoge/big.cgi", BIG)
-}
-
-/// Bytes that are not like each other.
-fn noise(length: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) as u8
-    };
-    std::iter::repeat_with(next).take(length).collect()
 }
 
 /// Reads so many bytes a second, for so long.
@@ -112,19 +100,10 @@ fn stream_that_drips_is_reset_and_its_siblings_go_on(mpm: Mpm) {
 
 fn honest_streams_are_not_cut(mpm: Mpm) {
     let httpd = over_http2(mpm)
-        .load(&["ssl", "socache_shmcb"])
-        .certificate()
+        .over_tls_too()
         .conf(
-            "LogLevel ssl:error
-             H2StreamTimeout 60
+            "H2StreamTimeout 60
              IPLimitMinRate 10000 after=1s window=3s
-             Listen 127.0.0.1:${PORT2}
-             <VirtualHost *:${PORT2}>
-                 Protocols h2
-                 SSLEngine on
-                 SSLCertificateFile ${TMP}/cert.pem
-                 SSLCertificateKeyFile ${TMP}/key.pem
-             </VirtualHost>
              <Location /fuga>
                  IPLimitMaxTime 4s
              </Location>",

@@ -85,3 +85,15 @@ pub(super) fn make_dir(path: &Path) {
     fs::create_dir(path).unwrap_or_else(|e| panic!("create {}: {e}", path.display()));
     set_mode(path, 0o755);
 }
+
+/// Bytes that are not like each other.
+pub fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io::Cursor;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
@@ -246,6 +246,20 @@ impl Stream {
     pub fn send(&mut self, bytes: &[u8], last: bool) -> Result<(), String> {
         let sent = self.sending.send_data(Cursor::new(bytes.to_vec()), last);
         sent.map_err(|e| e.to_string())
+    }
+
+    /// Reads this one and a sibling, a megabyte a second or so of each, until this one ends, be
+    /// it cut or whole; how many bytes the sibling has, which is read to its end.
+    #[track_caller]
+    pub fn outlived_by(&mut self, mut sibling: Stream, within: Duration) -> u64 {
+        let (start, mut bytes) = (Instant::now(), 0);
+        while let Ok(Some(_)) = self.try_read() {
+            assert!(start.elapsed() < within, "it is not cut");
+            let piece = sibling.try_read().expect("a stream that goes on");
+            bytes += piece.expect("more of the body").len();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (bytes + sibling.finish().body.len()) as u64
     }
 
     /// Breaks off by RST_STREAM with CANCEL.

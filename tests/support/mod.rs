@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 pub use backend::Backend;
 pub use browser::Browser;
 pub use client::{Client, Connection};
+pub use files::noise;
 pub use gauge::Gauge;
 pub use h2::{H2, Stream, count};
 pub use held::{Gate, Held};

@@ -190,6 +190,21 @@ impl Setup {
         self.load(&["http2"]).conf("Protocols h2c http/1.1")
     }
 
+    /// HTTP/2 over TLS at the second port, beside what it speaks at the first.
+    #[must_use]
+    pub fn over_tls_too(self) -> Setup {
+        self.load(&["ssl", "socache_shmcb"]).certificate().conf(
+            "LogLevel ssl:error
+             Listen 127.0.0.1:${PORT2}
+             <VirtualHost *:${PORT2}>
+                 Protocols h2
+                 SSLEngine on
+                 SSLCertificateFile ${TMP}/cert.pem
+                 SSLCertificateKeyFile ${TMP}/key.pem
+             </VirtualHost>",
+        )
+    }
+
     /// Lets a program run the server, which becomes the server: `valgrind` and its options.
     #[must_use]
     pub fn run_by(mut self, runner: &[&str]) -> Setup {
