@@ -306,6 +306,12 @@ impl Server {
                      with the capability SYS_PTRACE",
                     self.process.0
                 ),
+                // A process that ends loses its memory first.
+                _ if error.raw_os_error() == Some(libc::ESRCH)
+                    || error.kind() == io::ErrorKind::UnexpectedEof =>
+                {
+                    self.has_ended()
+                }
                 _ => format!(
                     "the scoreboard of process {} cannot be read: {error}",
                     self.process.0

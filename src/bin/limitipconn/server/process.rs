@@ -25,19 +25,24 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{name}", self.0))
     }
 
-    /// Whether there is such a process.
+    /// Whether there is such a process: one that has ended is there no more, although nobody has
+    /// waited for it yet.
     pub fn is_there(self) -> bool {
-        self.place("").is_dir()
+        self.place("").is_dir() && !matches!(self.stat(0).as_deref(), Some("Z" | "X"))
     }
 
     /// When it was started, in ticks since the machine was: another process that has its number
     /// later began later.
     pub fn since(self) -> Option<u64> {
+        self.stat(19)?.parse().ok()
+    }
+
+    /// One of the fields behind its name, which may hold anything.
+    fn stat(self, nth: usize) -> Option<String> {
         let status = fs::read(self.place("stat")).ok()?;
         let status = String::from_utf8_lossy(&status).into_owned();
-        // The 22nd field, counted from what follows the name, which may hold anything.
         let (_, fields) = status.rsplit_once(") ")?;
-        fields.split(' ').nth(19)?.parse().ok()
+        fields.split(' ').nth(nth).map(str::to_owned)
     }
 
     /// What it is called.
