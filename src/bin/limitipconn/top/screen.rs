@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossterm::cursor::{Hide, MoveTo, Show};
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::style::Print;
 use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
@@ -17,7 +16,8 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::{flag, low_level};
 
 /// How long a signal may have to wait.
@@ -32,6 +32,8 @@ pub struct Screen {
     ended_by: Arc<AtomicUsize>,
     /// Whether to stop for a while.
     pause: Arc<AtomicBool>,
+    /// Whether it has another size.
+    is_resized: Arc<AtomicBool>,
 }
 
 /// What to do now.
@@ -54,12 +56,14 @@ impl Screen {
             is_taken: false,
             ended_by: Arc::default(),
             pause: Arc::default(),
+            is_resized: Arc::default(),
         };
         for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
             let value = usize::try_from(signal).unwrap_or(0);
             flag::register_usize(signal, Arc::clone(&screen.ended_by), value)?;
         }
         flag::register(SIGTSTP, Arc::clone(&screen.pause))?;
+        flag::register(SIGWINCH, Arc::clone(&screen.is_resized))?;
         screen.take()?;
         Ok(screen)
     }
@@ -109,27 +113,17 @@ impl Screen {
             if self.pause.swap(false, Ordering::Relaxed) {
                 return self.stop();
             }
-            // Asked first each time: crossterm reads from a terminal that has gone for ever.
-            if self.keys.is_gone(Duration::ZERO)? {
-                return self.end_by(SIGHUP);
+            if self.is_resized.swap(false, Ordering::Relaxed) {
+                return Ok(Next::Redraw);
             }
-            if !poll(Duration::ZERO)? {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Ok(Next::Look);
-                }
-                self.keys.is_gone(left.min(SLICE))?;
-                continue;
-            }
-            match read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => match meant(key) {
-                    Some(Key::Quit) => return Ok(Next::Quit),
-                    Some(Key::Pause) => return self.stop(),
-                    Some(Key::Look) => return Ok(Next::Look),
-                    None => {}
-                },
-                Event::Resize(..) => return Ok(Next::Redraw),
-                _ => {}
+            let left = until.saturating_duration_since(Instant::now());
+            match self.keys.wait(left.min(SLICE))? {
+                Came::Key(Key::Quit) => return Ok(Next::Quit),
+                Came::Key(Key::Pause) => return self.stop(),
+                Came::Key(Key::Look) => return Ok(Next::Look),
+                Came::Gone => return self.end_by(SIGHUP),
+                Came::Nothing if left.is_zero() => return Ok(Next::Look),
+                Came::Nothing => {}
             }
         }
     }
@@ -158,10 +152,22 @@ impl Drop for Screen {
     }
 }
 
-/// Where crossterm reads keys: standard input if it is a terminal, else that which we belong to.
+/// Where keys come from: standard input if it is a terminal, else that which we belong to.
+///
+/// Read here, each time once and only what is there: crossterm goes on until it has a whole key,
+/// which from a terminal that has gone meanwhile is for ever.
 enum Keys {
     Input(io::Stdin),
     Ours(File),
+}
+
+/// What came from there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Came {
+    Nothing,
+    Key(Key),
+    /// There is no terminal any more.
+    Gone,
 }
 
 impl Keys {
@@ -173,8 +179,8 @@ impl Keys {
         })
     }
 
-    /// Waits for a key, a signal or the end of this time; whether there is no terminal any more.
-    fn is_gone(&self, patience: Duration) -> io::Result<bool> {
+    /// Waits for a key, a signal or the end of this time.
+    fn wait(&self, patience: Duration) -> io::Result<Came> {
         let keys: BorrowedFd<'_> = match self {
             Keys::Input(input) => input.as_fd(),
             Keys::Ours(file) => file.as_fd(),
@@ -182,11 +188,17 @@ impl Keys {
         let mut asked = [PollFd::from_borrowed_fd(keys, PollFlags::IN)];
         let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
         match rustix::event::poll(&mut asked, Some(&patience)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(0) | Err(Errno::INTR) => return Ok(Came::Nothing),
+            Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        Ok(asked[0].revents().intersects(gone))
+        let mut bytes = [0; 64];
+        match rustix::io::read(keys, &mut bytes) {
+            Ok(0) | Err(Errno::IO) => Ok(Came::Gone),
+            Ok(read) => Ok(meant(&bytes[..read]).map_or(Came::Nothing, Came::Key)),
+            Err(Errno::INTR | Errno::AGAIN) => Ok(Came::Nothing),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -197,17 +209,23 @@ enum Key {
     Look,
 }
 
-/// What a key means; a raw terminal makes no signals of Ctrl-C and Ctrl-Z.
-fn meant(key: KeyEvent) -> Option<Key> {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match (control, key.code) {
-        (false, KeyCode::Char('q' | 'Q') | KeyCode::Esc) | (true, KeyCode::Char('c' | 'd')) => {
-            Some(Key::Quit)
-        }
-        (true, KeyCode::Char('z')) => Some(Key::Pause),
-        (false, KeyCode::Char(' ')) => Some(Key::Look),
+const CONTROL_C: u8 = 3;
+const CONTROL_D: u8 = 4;
+const CONTROL_Z: u8 = 26;
+const ESCAPE: u8 = 27;
+
+/// What the first of these bytes means that means something; a raw terminal makes no signals of
+/// Ctrl-C and Ctrl-Z. Behind an escape they are a key that means nothing here.
+fn meant(bytes: &[u8]) -> Option<Key> {
+    let end = bytes.iter().position(|byte| *byte == ESCAPE);
+    let (plain, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let key = plain.iter().find_map(|byte| match *byte {
+        b'q' | b'Q' | CONTROL_C | CONTROL_D => Some(Key::Quit),
+        CONTROL_Z => Some(Key::Pause),
+        b' ' => Some(Key::Look),
         _ => None,
-    }
+    });
+    key.or((rest == [ESCAPE]).then_some(Key::Quit))
 }
 
 #[cfg(test)]
@@ -216,18 +234,23 @@ mod tests {
 
     #[test]
     fn keys_mean_what_they_mean_elsewhere() {
-        for (code, modifiers, expected) in [
-            ('q', KeyModifiers::NONE, Some(Key::Quit)),
-            ('Q', KeyModifiers::SHIFT, Some(Key::Quit)),
-            ('c', KeyModifiers::CONTROL, Some(Key::Quit)),
-            ('z', KeyModifiers::CONTROL, Some(Key::Pause)),
-            (' ', KeyModifiers::NONE, Some(Key::Look)),
-            ('c', KeyModifiers::NONE, None),
+        for (bytes, expected) in [
+            (&b"q"[..], Some(Key::Quit)),
+            (b"Q", Some(Key::Quit)),
+            (b"\x03", Some(Key::Quit)),
+            (b"\x04", Some(Key::Quit)),
+            (b"\x1b", Some(Key::Quit)),
+            (b"x\x1b", Some(Key::Quit)),
+            (b"\x1a", Some(Key::Pause)),
+            (b" ", Some(Key::Look)),
+            (b"xy q", Some(Key::Look)),
+            (b"c", None),
+            (b"\x1b[A", None),
+            (b"\x1bq", None),
+            (b"\xc3\xa4", None),
+            (b"", None),
         ] {
-            assert_eq!(
-                meant(KeyEvent::new(KeyCode::Char(code), modifiers)),
-                expected
-            );
+            assert_eq!(meant(bytes), expected, "{bytes:?}");
         }
     }
 }
