@@ -141,6 +141,8 @@ impl Breaker {
         let now = now.max(1);
         let words = self.words;
         self.goes_down(fault.failure, now);
+        // Somebody who waited in vain may have said so after the courier looked at its clock.
+        let now = now.max(words.down_since.load(Relaxed));
         let told = words.told.load(Relaxed);
         let is_due = told == 0 || now.saturating_sub(told) >= TELL_EVERY;
         let tells = is_due

@@ -234,9 +234,10 @@ impl Courier {
         match self.run_commands(&commands, now) {
             Ok(replies) => self.answered(load, replies, now),
             Err(fault) => {
-                self.failed(load, now);
                 self.link = None;
+                // Before those who wait hear of it: whoever comes after them finds it so.
                 self.told(self.fleet.breaker.down(&fault, now));
+                self.failed(load, now);
             }
         }
     }

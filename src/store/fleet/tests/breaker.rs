@@ -97,3 +97,17 @@ fn what_earlier_children_find_is_nothing_to_those_of_another_configuration() {
         (Some(Duration::from_secs(2)), Some(Failure::Tls))
     );
 }
+
+/// A request that has waited in vain suspects it before the courier says what it met.
+#[test]
+fn end_of_an_outage_that_was_suspected_first_is_told() {
+    let breaker = breaker();
+    breaker.suspect(5);
+    let fault = Fault {
+        failure: Failure::Hung,
+        detail: String::new(),
+        was_closed: false,
+    };
+    assert!(breaker.down(&fault, 3).is_some(), "the outage is told");
+    assert!(breaker.up(9).is_some(), "and its end");
+}
