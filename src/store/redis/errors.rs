@@ -8,6 +8,9 @@ use crate::store::fleet::Fault;
 /// Bytes of what somebody else said that are kept.
 const LONGEST: usize = 120;
 
+/// How the text of EINTR ends, in whatever language it is.
+const INTERRUPTED: &str = "(os error 4)";
+
 /// An answer that is an error.
 pub fn of_server(error: &ServerError) -> Fault {
     let detail = error.details().unwrap_or_default();
@@ -25,6 +28,12 @@ pub fn of_client(error: &RedisError) -> Fault {
     }
     match error.kind() {
         ErrorKind::Io if is_about_tls(&text) => fault(Failure::Tls, &text),
+        // A process that is stopped for a while and goes on is told so amid a wait. The library
+        // knows no way to wait on, but nothing is wrong with the server.
+        ErrorKind::Io if text.contains(INTERRUPTED) => Fault {
+            was_closed: true,
+            ..fault(Failure::Unreachable, &text)
+        },
         ErrorKind::Io if error.is_connection_refusal() || !error.is_connection_dropped() => {
             fault(Failure::Unreachable, &text)
         }
