@@ -23,9 +23,9 @@ use super::words;
 use crate::limit::key::Digest;
 
 /// How long an insert waits for another one. Who has the lock has it for microseconds, but on
-/// a machine with many more threads than processors it may be off its processor for tens of
-/// milliseconds meanwhile, and whoever gives up is admitted uncounted.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// a machine with many more threads than processors, or a virtual one, it may be off its
+/// processor for hundreds of milliseconds meanwhile, and whoever gives up is admitted uncounted.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The leases of this process.
 pub struct Holder {
@@ -105,7 +105,7 @@ impl Holder {
     ///
     /// Decision and increment are one step: N arrivals at limit L without a
     /// release between them admit exactly L, whatever the processes do. A new key
-    /// may wait for an insert lock, up to 100 ms: not for signal handlers.
+    /// may wait for an insert lock, up to a second: not for signal handlers.
     #[inline]
     pub fn acquire(&self, key: &Keyed<'_>, limit: Option<u16>, now: u32) -> Acquired<'_> {
         let cap = limit.map_or(MAX_COUNT, u32::from);

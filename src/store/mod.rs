@@ -2,7 +2,7 @@
 //!
 //! The parent makes a [`Segment`]; each child makes a [`Holder`] over it and
 //! takes places with [`Holder::acquire`]; the parent gives back what dead
-//! children held ([`reap()`]). Nothing here waits longer than 100 ms, nothing
+//! children held ([`reap()`]). Nothing here waits longer than a second, nothing
 //! allocates on the way of a request, and a full table admits and says so.
 
 // Unsafe code is in `segment` (a pointer becomes a reference), in `memfd` and in `lock`
