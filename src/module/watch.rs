@@ -228,7 +228,8 @@ impl Watch {
             return;
         }
         let sample = Sample {
-            now,
+            // The kernel's count of what waited goes up to here, however long this look has been.
+            now: state::nanoseconds_up(),
             taken: look.taken,
             waiting: look.waiting,
             waits: look.waits,
