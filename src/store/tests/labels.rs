@@ -123,7 +123,9 @@ fn no_reader_sees_a_name_of_two_keys() {
         let (segment, over) = (&segment, &over);
         let reader = scope.spawn(move || {
             let mut read = 0u64;
-            while !over.load(SeqCst) {
+            loop {
+                // Once more when all is written: it may not have had a turn before.
+                let is_last = over.load(SeqCst);
                 for (cell, label) in segment.table.cells.iter().zip(segment.table.labels).take(8) {
                     let Some(entry) = cell.read(label) else {
                         continue;
@@ -133,8 +135,10 @@ fn no_reader_sees_a_name_of_two_keys() {
                     assert_eq!(entry.rate, word_of(n));
                     with_name(n, |_, expected| assert_eq!(entry.beside, expected, "{n}"));
                 }
+                if is_last {
+                    return read;
+                }
             }
-            read
         });
         let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         over.store(true, SeqCst);

@@ -256,6 +256,12 @@ fn request_wakes_a_courier_that_sleeps_over_a_probe() {
     let (far, breaker) = (Far::default(), breaker());
     let (fleet, courier) = child(&far, breaker);
     let works = std::thread::spawn(move || courier.run());
+    let (_, place) = fleet.take(KEY, None, LONG);
+    fleet.release(place.unwrap());
+    while far.held(KEY) > 0 {
+        std::thread::yield_now();
+    }
+    // Now it sleeps for an hour, or is about to.
     let _ = breaker.down(&fault(Failure::Hung, false), 900 * SECOND);
     let start = std::time::Instant::now();
     while !breaker.is_up() {

@@ -14,7 +14,7 @@ use crate::limit::key::Digest;
 use crate::limit::rate::Rate;
 use crate::limit::rating::Limit;
 use crate::store::fleet::{Command, Dial, Fault, Reply, Step};
-use crate::store::redis::{Dialer, Target};
+use crate::store::redis::{Dialer, Target, errors};
 
 const PATIENCE: Patience = Patience {
     timeout: Duration::from_secs(10),
@@ -102,12 +102,19 @@ fn probe_gets_through_only_where_all_is_done_that_requests_ask_for() {
     assert_eq!(link.run(&[TAKE]), Ok(vec![ONE]));
 }
 
+/// An address at which nobody listens, nor can while the socket is there.
+fn closed() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
+}
+
 #[test]
 fn several_addresses_are_tried_in_turn() {
     let redis = Redis::start();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = free.local_addr().unwrap();
-    drop(free);
+    let (_socket, closed) = closed();
     let mut dialer = to_port(redis.port());
     let Target::Tcp { addresses, .. } = &mut dialer.target else {
         panic!();
@@ -120,18 +127,15 @@ fn several_addresses_are_tried_in_turn() {
 #[test]
 fn address_that_swallows_everything_leaves_time_for_the_next() {
     let redis = Redis::start();
-    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    silent.bind(&any.into()).unwrap();
-    silent.listen(0).unwrap();
-    let silent = silent.local_addr().unwrap().as_socket().unwrap();
+    let (socket, silent) = closed();
+    socket.listen(0).unwrap();
     // From when its queue is full the system drops connections.
     let mut waiting = Vec::new();
     while let Ok(stream) = TcpStream::connect_timeout(&silent, SHORT) {
         waiting.push(stream);
     }
     let mut dialer = to_port(redis.port());
-    dialer.patience.connect = Duration::from_secs(4);
+    dialer.patience.connect = Duration::from_secs(16);
     let Target::Tcp { addresses, .. } = &mut dialer.target else {
         panic!();
     };
@@ -146,9 +150,8 @@ fn address_that_swallows_everything_leaves_time_for_the_next() {
 
 #[test]
 fn nobody_there_and_names_without_address_are_told_apart() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let (_socket, closed) = closed();
+    let port = closed.port();
     assert_fails(&mut to_port(port), Failure::Unreachable);
     let mut nameless = to_port(port);
     nameless.target = Target::Tcp {
@@ -176,8 +179,8 @@ fn hung_server_costs_no_more_than_the_time_that_was_set() {
     };
     let start = Instant::now();
     assert_fails(&mut dialer, Failure::Hung);
-    // A generous bound: the machine may be loaded.
-    assert!(start.elapsed() < Duration::from_secs(5));
+    // A generous bound: the machine may be loaded. It would hang for ever.
+    assert!(start.elapsed() < Duration::from_secs(30));
     redis.thaw();
     assert_eq!(link.run(&[TAKE]).map(|replies| replies[0]), Ok(ONE));
 }
@@ -190,6 +193,15 @@ fn connection_that_ended_idle_is_known_as_such() {
     let fault = link.run(&[TAKE]).unwrap_err();
     assert!(fault.was_closed, "{fault:?}");
     assert_eq!(fault.failure, Failure::Unreachable);
+}
+
+/// As whoever is stopped amid a wait, and goes on, finds it.
+#[test]
+fn wait_that_was_interrupted_says_nothing_of_the_server() {
+    const EINTR: i32 = 4;
+    let error = std::io::Error::from_raw_os_error(EINTR);
+    let fault = errors::of_client(&error.into());
+    assert!(fault.was_closed, "{fault:?}");
 }
 
 #[test]
