@@ -3,9 +3,9 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use support::{Held, Httpd, Mpm, Setup, on_every_mpm, wait_until};
+use support::{DEADLINE, Held, Httpd, Mpm, Setup, on_every_mpm, wait_until};
 
 on_every_mpm!(
     holders_are_told_while_no_worker_is_free,
@@ -15,11 +15,8 @@ on_every_mpm!(
     whoever_a_dry_run_marks_is_described,
 );
 
-/// The parent looks about every ten seconds.
-const A_LOOK: Duration = Duration::from_secs(25);
-
 fn small_pool(mpm: Mpm, workers: usize) -> Setup {
-    let setup = Httpd::on(mpm).expect_log("server reached MaxRequestWorkers");
+    let setup = Httpd::on(mpm);
     match mpm {
         Mpm::Prefork => setup.conf(&format!(
             "StartServers {workers}\nMinSpareServers 1\nServerLimit {workers}\nMaxRequestWorkers {workers}"
@@ -39,11 +36,31 @@ fn told(httpd: &Httpd, id: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until there are so many lines with this number.
+/// Waits until there are so many lines with this number. The parent looks about every ten seconds.
 #[track_caller]
 fn wait_for_lines(httpd: &Httpd, id: &str, number: usize) -> Vec<String> {
-    httpd.wait_for_lines(A_LOOK, id, number);
+    httpd.wait_for_lines(DEADLINE, id, number);
     told(httpd, id)
+}
+
+/// Waits for an alarm which names those who hold so many workers in all, in lines that are like
+/// this, and returns these. One that falls between two requests, or comes while one of them is
+/// still read, knows less; then there is another one after it.
+#[track_caller]
+fn wait_for_holders(httpd: &Httpd, workers: u64, so: impl Fn(&[String]) -> bool) -> Vec<String> {
+    let held = |line: &String| -> Option<u64> {
+        let (_, number) = line.split_once(" holds ")?;
+        number.split_once(' ')?.0.parse().ok()
+    };
+    wait_until(DEADLINE, || {
+        let lines = told(httpd, "limitipconn(50");
+        let mut alarms = lines.split(|line| !line.starts_with("limitipconn(503): "));
+        let found =
+            alarms.find(|alarm| alarm.iter().filter_map(held).sum::<u64>() == workers && so(alarm));
+        found
+            .map(<[String]>::to_vec)
+            .ok_or_else(|| httpd.error_log())
+    })
 }
 
 /// The ages in the lines, and the lines without them.
@@ -70,16 +87,12 @@ fn holders_are_told_while_no_worker_is_free(mpm: Mpm) {
         )
         .start();
     let hold = |source: &str, path: &str| httpd.client(source).hold(path);
-    let start = Instant::now();
+    // Ages are told in whole seconds.
+    let later = || std::thread::sleep(Duration::from_secs(2));
     let mut held: Vec<Held> = vec![hold("127.0.0.9", "/hoge/hold.cgi")];
-    let later = |seconds| {
-        while start.elapsed() < Duration::from_secs(seconds) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
-    later(2);
+    later();
     held.push(hold("127.0.0.5", "/fuga/hold.cgi"));
-    later(4);
+    later();
     held.extend((0..3).map(|_| hold("127.0.0.7", "/hoge/hold.cgi")));
     // Nobody asks the gauge now: there is no worker that could answer.
     let pool = wait_for_lines(&httpd, "limitipconn(502): ", 1);
@@ -87,8 +100,11 @@ fn holders_are_told_while_no_worker_is_free(mpm: Mpm) {
         pool[0],
         "limitipconn(502): 5 of 5 workers are busy, at least 100%; who holds them longest:"
     );
-    let holders = wait_for_lines(&httpd, "limitipconn(503): ", 3);
-    let (ages, texts) = without_ages(&holders[..3]);
+    // What is watched tells what its client took, as soon as it was looked at.
+    let tells_rate = |text: &&String| text.contains(" bytes, ") && text.ends_with(" B/s");
+    let rates = |texts: &[String]| texts.iter().filter(tells_rate).count();
+    let holders = wait_for_holders(&httpd, 5, |holders| rates(holders) > 1);
+    let (ages, texts) = without_ages(&holders);
     let vhost = format!("localhost:{}", httpd.port());
     let governed = format!("rule MaxConnPerIP@/hoge, vhost {vhost}, uri \"/hoge/hold.cgi\"");
     for (text, place) in texts.iter().zip([
@@ -98,9 +114,7 @@ fn holders_are_told_while_no_worker_is_free(mpm: Mpm) {
     ]) {
         assert!(text.contains(&place), "{texts:#?} lack {place}");
     }
-    // What is watched tells what its client took, what is not does not.
-    let tells_rate = |text: &&String| text.contains(" bytes, ") && text.ends_with(" B/s");
-    assert_eq!(texts.iter().filter(tells_rate).count(), 2, "{texts:#?}");
+    assert_eq!(rates(&texts), 2, "what is not watched does not: {texts:#?}");
     assert!(ages[0] > ages[1] && ages[1] > ages[2], "{ages:?}");
     assert!(
         httpd.log_lines("limitipconn(503)").iter().all(|line| {
@@ -128,7 +142,8 @@ fn alarm_is_there_without_a_word_and_silent_below_its_mark_or_off(mpm: Mpm) {
     };
     // Three of four are less than 90 %. The heartbeat is the sign that the parent has looked.
     let mut held = hold(&said, 3);
-    wait_for_lines(&said, "limitipconn(504): ", 1);
+    let beats = told(&said, "limitipconn(504): ").len();
+    wait_for_lines(&said, "limitipconn(504): ", beats + 1);
     assert_eq!(told(&said, "limitipconn(502)"), [""; 0]);
     let _held = hold(&off, 4);
     let beats = told(&off, "limitipconn(504): ").len();
@@ -139,7 +154,7 @@ fn alarm_is_there_without_a_word_and_silent_below_its_mark_or_off(mpm: Mpm) {
         "{pool:?}"
     );
     // Once a minute by default: the look after it, and its heartbeat, come without it.
-    wait_until(A_LOOK, || {
+    wait_until(DEADLINE, || {
         let log = said.error_log();
         let after = log.split("limitipconn(502)").nth(1).unwrap_or_default();
         match after.matches("limitipconn(504)").count() {
@@ -175,7 +190,8 @@ fn clients_cannot_write_lines(mpm: Mpm) {
     let _third = httpd
         .client("127.0.0.5")
         .hold(&format!("/s/{}", "y".repeat(3000)));
-    let holders = wait_for_lines(&httpd, "limitipconn(503): ", 3);
+    let are_described = |holders: &[String]| holders.iter().all(|line| line.contains(", uri "));
+    let holders = wait_for_holders(&httpd, 3, are_described);
     for line in &holders {
         assert!(
             line.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
@@ -203,7 +219,7 @@ fn clients_cannot_write_lines(mpm: Mpm) {
 fn without_a_rule_there_are_the_numbers_only(mpm: Mpm) {
     let httpd = small_pool(mpm, 4)
         .without_status()
-        .conf("IPLimitAlarm busy=50% every=1s")
+        .conf("IPLimitAlarm busy=75% every=1s")
         .expect_log("no limits configured")
         .start();
     let _held = [(); 3].map(|()| httpd.client("127.0.0.2").hold("/hoge/hold.cgi"));
@@ -211,7 +227,7 @@ fn without_a_rule_there_are_the_numbers_only(mpm: Mpm) {
     for line in pool {
         assert_eq!(
             line,
-            "limitipconn(502): 3 of 4 workers are busy, at least 50%"
+            "limitipconn(502): 3 of 4 workers are busy, at least 75%"
         );
     }
     assert_eq!(told(&httpd, "limitipconn(503)"), [""; 0]);
@@ -237,7 +253,7 @@ fn whoever_a_dry_run_marks_is_described(mpm: Mpm) {
         let client = httpd.client(&format!("127.0.0.{n}"));
         client.hold("/hoge/hold.cgi")
     });
-    let holders = wait_for_lines(&httpd, "limitipconn(503): ", 2);
+    let holders = wait_for_holders(&httpd, 3, |_| true);
     let vhost = format!("localhost:{}", httpd.port());
     let said = format!("rule MaxConnPerKey:everybody@/hoge, vhost {vhost}, uri \"/hoge/hold.cgi\"");
     for holds in ["127.0.0.8 holds 1 worker,", "127.0.0.9 holds 2 workers,"] {

@@ -244,6 +244,8 @@ fn admitted_requests_log_nothing() {
     let httpd = Httpd::on(Mpm::Event)
         .conf("<Location /hoge>\n MaxConnPerIP 5 scope=location\n</Location>")
         .start();
+    // httpd's last line of a start.
+    httpd.wait_for_log("AH00094");
     let before = httpd.error_log();
     for _ in 0..20 {
         assert_eq!(httpd.client("127.0.0.2").status("/hoge/small.txt"), 200);

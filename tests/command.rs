@@ -21,7 +21,7 @@ on_every_mpm!(top_answers_while_no_worker_is_free);
 const HOGE: &str = "<Location /hoge>\n MaxConnPerIP 10 scope=location\n</Location>";
 
 fn small_pool(mpm: Mpm, workers: usize) -> Setup {
-    let setup = Httpd::on(mpm).expect_log("MaxRequestWorkers");
+    let setup = Httpd::on(mpm);
     match mpm {
         Mpm::Prefork => setup.conf(&format!(
             "StartServers {workers}\nServerLimit {workers}\nMaxRequestWorkers {workers}"
@@ -163,7 +163,7 @@ fn clients_write_nothing_to_the_terminal() {
 fn show_tells_what_the_gauge_tells() {
     let httpd = Httpd::on(Mpm::Event)
         .conf(HOGE)
-        .conf("MaxRatePerIP 100/min")
+        .conf("MaxRatePerIP 100/d")
         .start();
     let client = httpd.client("127.0.0.2");
     let held = client.hold("/hoge/hold.cgi");
@@ -194,7 +194,7 @@ fn show_tells_what_the_gauge_tells() {
     let columns: Vec<&str> = rule.expect("a rule").split_whitespace().collect();
     assert_eq!(columns[1..5], ["-", "10", "requests", "location"], "{text}");
     assert!(text.contains("MaxRatePerIP@server"), "{text}");
-    assert!(text.contains("100/min burst=100"), "{text}");
+    assert!(text.contains("100/d burst=100"), "{text}");
     let one = ask(&httpd, &["show", "127.0.0.2"]).done();
     assert!(one.contains("1 of 10 in flight"), "{one}");
     assert!(one.contains("99 left, full again in"), "{one}");

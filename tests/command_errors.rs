@@ -14,11 +14,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use run::{PROGRAM, Said, ask, limitipconn, path, pid_file};
-use support::{Httpd, Mpm, wait_until};
+use support::{DEADLINE, Httpd, Mpm, wait_until};
 
 const HOGE: &str = "<Location /hoge>\n MaxConnPerIP 10 scope=location\n</Location>";
 
@@ -65,7 +65,16 @@ fn a_server_without_the_module_and_a_child_are_told_of() {
     let sentence = ask(&bare, &["show"]).failed(1);
     assert!(sentence.contains("has no mod_limitipconn"), "{sentence}");
     let httpd = Httpd::on(Mpm::Prefork).conf(HOGE).start();
-    let child = httpd.children()[0].0.to_string();
+    let child = httpd.children()[0];
+    // It has the memory open until it is set up, which is another matter.
+    wait_until(DEADLINE, || {
+        let files = child.open_files();
+        let has_memory = files
+            .iter()
+            .any(|file| file.starts_with("/memfd:limitipconn"));
+        if has_memory { Err(files) } else { Ok(()) }
+    });
+    let child = child.0.to_string();
     let sentence = limitipconn(&["top", "--once", "--pid", &child]).failed(1);
     let advice = format!(
         "is a child of httpd; name the parent: --pid {}",
@@ -152,10 +161,10 @@ fn root_is_nobody_before_it_takes_a_lock() {
     let mut child = Command::new(PROGRAM)
         .args(["freeze", "127.0.0.2", "1h", "--pid-file", &pid_file(&httpd)])
         .env("LIMITIPCONN_SLOW_STEPS", "1000000")
-        .stdout(std::process::Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .expect("run limitipconn");
-    wait_until(support::DEADLINE, || {
+    wait_until(DEADLINE, || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
         let status = status.expect("a child that nobody waited for");
         let users = [
@@ -202,23 +211,43 @@ fn memory_of_another(httpd: &Httpd, word: u64) -> OwnedFd {
     file.into()
 }
 
-/// This very process stands for a server of another version.
+/// A program that has this memory open, and no other: this one has threads, in which other tests
+/// have such memory that is theirs.
+struct Holder(Child);
+
+impl Holder {
+    fn of(memory: impl Into<Stdio>) -> Holder {
+        let mut command = Command::new("sleep");
+        Holder(command.arg("600").stdin(memory).spawn().expect("run sleep"))
+    }
+
+    fn number(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn another_version_is_told_of() {
     let httpd = Httpd::on(Mpm::Prefork).conf(HOGE).start();
-    let own = std::process::id().to_string();
     for (word, why) in [
         (0, "not a finished segment"),
         (1, "laid out by another version"),
     ] {
-        let _memory = memory_of_another(&httpd, word);
+        let holder = Holder::of(memory_of_another(&httpd, word));
         for what in [
             &["show"][..],
             &["top", "--json"],
             &["clear", "127.0.0.1"],
             &["check"],
         ] {
-            let sentence = limitipconn(&[what, &["--pid", &own]].concat()).failed(1);
+            let sentence = limitipconn(&[what, &["--pid", &holder.number()]].concat()).failed(1);
             assert!(sentence.contains(why), "{sentence}");
             assert!(
                 sentence.contains("restart httpd after an update"),
@@ -238,20 +267,8 @@ fn memory_of_another_user_is_not_read() {
     let httpd = Httpd::on(Mpm::Prefork).conf(HOGE).start();
     let memory = memory_of_another(&httpd, 1);
     std::os::unix::fs::fchown(&memory, Some(65534), None).expect("root gives files away");
-    // This program has threads, in which other tests have such memory that is theirs: a program of
-    // its own has this one only.
-    let holder = Command::new("sleep").arg("60").stdin(memory).spawn();
-    let mut holder = holder.expect("run sleep");
-    let sentence = limitipconn(&[
-        "freeze",
-        "127.0.0.1",
-        "1h",
-        "--pid",
-        &holder.id().to_string(),
-    ])
-    .failed(1);
-    holder.kill().expect("end it");
-    holder.wait().expect("wait for it");
+    let holder = Holder::of(memory);
+    let sentence = limitipconn(&["freeze", "127.0.0.1", "1h", "--pid", &holder.number()]).failed(1);
     assert!(
         sentence.ends_with("made by a user who is neither root nor you"),
         "{sentence}"
@@ -263,17 +280,14 @@ fn memory_of_another_user_is_not_read() {
 fn who_only_holds_the_memory_is_no_server() {
     let httpd = Httpd::on(Mpm::Prefork).conf(HOGE).start();
     let memory = fs::File::open(memory_of(&httpd)).expect("open it");
-    let holder = Command::new("sleep").arg("60").stdin(memory).spawn();
-    let mut holder = holder.expect("run sleep");
-    let named = holder.id().to_string();
+    let holder = Holder::of(memory);
+    let named = holder.number();
     let file = httpd.dir().join("holder.pid");
     fs::write(&file, &named).expect("write a file");
     let said = [
         limitipconn(&["show", "--pid", &named]),
         limitipconn(&["clear", "127.0.0.1", "--pid-file", path(&file)]),
     ];
-    holder.kill().expect("end it");
-    holder.wait().expect("wait for it");
     for said in said {
         let sentence = said.failed(1);
         assert!(sentence.contains("it is no parent of httpd"), "{sentence}");

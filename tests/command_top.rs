@@ -99,6 +99,8 @@ fn it_stops_and_goes_on() {
         }
         terminal.wait_until_stopped();
         assert!(!terminal.is_raw());
+        // The last that comes: a page from before must not be taken for the next.
+        terminal.wait_for("\x1b[?25h");
         terminal.forget();
         terminal.signal(libc::SIGCONT);
         terminal.wait_for("q quits");
@@ -119,16 +121,21 @@ fn it_follows_the_size_of_its_screen() {
     terminal.ends(Ended::Code(0));
 }
 
+/// Whether or not somebody has waited for its process, which till then is there still.
 #[test]
 fn it_ends_with_httpd() {
-    let mut httpd = server();
-    let terminal = top(&httpd);
-    httpd.stop().expect("a good end");
-    terminal.ends(Ended::Code(1));
-    let said = terminal.text();
-    let end = said.rfind("\x1b[?1049l").expect("the first screen");
-    assert!(
-        said[end..].contains("limitipconn: httpd (process "),
-        "{said:?}"
-    );
+    for is_waited_for in [false, true] {
+        let mut httpd = server();
+        let terminal = top(&httpd);
+        if is_waited_for {
+            httpd.stop().expect("a good end");
+        } else {
+            httpd.parent().signal(libc::SIGTERM);
+        }
+        terminal.ends(Ended::Code(1));
+        // On the first screen, with its cursor.
+        let number = httpd.parent().0;
+        let said = format!("\x1b[?25hlimitipconn: httpd (process {number}) has ended");
+        terminal.wait_for(&said);
+    }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{A_SECOND, DEADLINE, H2, Httpd, Mpm, Setup, Stream, on_every_mpm, wait_until};
+use support::{A_SECOND, H2, Httpd, Mpm, Setup, Stream, before, in_time, on_every_mpm, so_by};
 
 on_every_mpm!(
     body_that_arrives_while_its_request_waits_reaches_the_backend,
@@ -24,12 +24,11 @@ fn delayed(httpd: &Httpd, rule: &str, name: &str) -> u64 {
     row[name].as_u64().expect("a number")
 }
 
-#[track_caller]
-fn wait_until_one_waits(httpd: &Httpd, rule: &str) {
-    wait_until(DEADLINE, || match delayed(httpd, rule, "delayed") {
-        0 => Err(httpd.gauge()),
-        _ => Ok(()),
-    });
+/// Waits until so many have had to wait; nothing, if they have not before the turn of the last
+/// one, which is then.
+fn so_many_wait(httpd: &Httpd, rule: &str, number: u64, turn: Instant) -> Option<()> {
+    so_by(turn, || delayed(httpd, rule, "delayed") == number)?;
+    before(turn)
 }
 
 /// A front whose /app waits, and a back whose script tells checksum and length of what it got.
@@ -90,130 +89,134 @@ fn front(httpd: &Httpd) -> H2 {
 
 /// nginx 13, over HTTP/1: what comes while its request waits reaches the backend whole.
 fn body_that_arrives_while_its_request_waits_reaches_the_backend(mpm: Mpm) {
-    let httpd = behind_a_proxy(mpm).start();
-    let (body, client) = (body(), httpd.client("127.0.0.2"));
-    let (start, rest) = body.split_at(1000);
-    for more in [
-        format!("Content-Length: {}\r\n", body.len()),
-        String::from("Transfer-Encoding: chunked\r\n"),
-    ] {
-        let is_chunked = more.starts_with('T');
-        let pieces = |bytes: &[u8]| match is_chunked {
-            true => [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat(),
-            false => bytes.to_vec(),
-        };
-        let mut connection = client.connect();
-        connection.send(connection.request(
-            "POST",
-            "/app/sum.cgi",
-            &format!("{more}Host: front.example\r\n"),
-        ));
-        connection.send(pieces(start));
-        if is_chunked {
-            wait_until_one_waits(&httpd, AT_APP);
+    in_time(|| {
+        let httpd = behind_a_proxy(mpm).start();
+        let (body, client) = (body(), httpd.client("127.0.0.2"));
+        let (start, rest) = body.split_at(1000);
+        let turn = Instant::now() + Duration::from_secs(4);
+        for more in [
+            format!("Content-Length: {}\r\n", body.len()),
+            String::from("Transfer-Encoding: chunked\r\n"),
+        ] {
+            let is_chunked = more.starts_with('T');
+            let pieces = |bytes: &[u8]| match is_chunked {
+                true => [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat(),
+                false => bytes.to_vec(),
+            };
+            let mut connection = client.connect();
+            connection.send(connection.request(
+                "POST",
+                "/app/sum.cgi",
+                &format!("{more}Host: front.example\r\n"),
+            ));
+            connection.send(pieces(start));
+            if is_chunked {
+                so_many_wait(&httpd, AT_APP, 1, turn)?;
+            }
+            connection.send(pieces(rest));
+            connection.send(if is_chunked { "0\r\n\r\n" } else { "" });
+            let answer = connection.response();
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert_eq!(answer.text(), cksum(&httpd, &body), "{more}");
+            // The connection is good for more.
+            let next = connection.request("GET", "/small.txt", "Host: front.example\r\n");
+            connection.send(next);
+            assert_eq!(connection.response().text(), "ok\n");
         }
-        connection.send(pieces(rest));
-        connection.send(if is_chunked { "0\r\n\r\n" } else { "" });
-        let answer = connection.response();
-        assert_eq!(answer.status, 200, "{answer:?}");
-        assert_eq!(answer.text(), cksum(&httpd, &body), "{more}");
-        // The connection is good for more.
-        let next = connection.request("GET", "/small.txt", "Host: front.example\r\n");
-        connection.send(next);
-        assert_eq!(connection.response().text(), "ok\n");
-    }
-    assert_eq!(delayed(&httpd, AT_APP, "delayed"), 1);
+        assert_eq!(delayed(&httpd, AT_APP, "delayed"), 1);
+        Some(())
+    });
 }
 
 /// nginx 13: the same over HTTP/2, with frames that are empty.
 fn body_of_a_stream_that_waits_reaches_the_backend(mpm: Mpm) {
-    let httpd = behind_a_proxy(mpm).start();
-    let body = body();
-    let h2 = front(&httpd);
-    for round in 0..2 {
-        let mut stream = h2.upload("/app/sum.cgi");
-        if round == 1 {
-            wait_until_one_waits(&httpd, AT_APP);
+    in_time(|| {
+        let httpd = behind_a_proxy(mpm).start();
+        let body = body();
+        let h2 = front(&httpd);
+        let turn = Instant::now() + Duration::from_secs(4);
+        for round in 0..2 {
+            let mut stream = h2.upload("/app/sum.cgi");
+            if round == 1 {
+                so_many_wait(&httpd, AT_APP, 1, turn)?;
+            }
+            for piece in [&body[..1000], b"", &body[1000..]] {
+                stream.send(piece, false).expect("send a part");
+            }
+            stream.send(b"", true).expect("send the end");
+            assert_eq!(stream.status(), 200);
+            assert_eq!(stream.finish().text(), cksum(&httpd, &body));
         }
-        for piece in [&body[..1000], b"", &body[1000..]] {
-            stream.send(piece, false).expect("send a part");
-        }
-        stream.send(b"", true).expect("send the end");
-        assert_eq!(stream.status(), 200);
-        assert_eq!(stream.finish().text(), cksum(&httpd, &body));
-    }
-    assert_eq!(delayed(&httpd, AT_APP, "delayed"), 1);
+        assert_eq!(delayed(&httpd, AT_APP, "delayed"), 1);
+        Some(())
+    });
 }
 
 /// nginx 13: nobody reads the body of a POST for a file; the next stream is none the worse.
 fn body_of_a_stream_that_waits_is_thrown_away(mpm: Mpm) {
-    let httpd = behind_a_proxy(mpm).start();
-    let h2 = front(&httpd);
-    let at_hoge = "MaxRatePerIP@/hoge";
-    assert_eq!(h2.get("/hoge/small.txt").text(), "ok\n");
-    let mut stream = h2.upload("/hoge/small.txt");
-    wait_until_one_waits(&httpd, at_hoge);
-    stream.send(b"", false).expect("send an empty frame");
-    stream.send(&[b'x'; 20_000], false).expect("send a part");
-    stream.send(b"", true).expect("send the end");
-    // Others are not held up by it.
-    assert_eq!(h2.get("/fuga/small.txt").text(), "ok\n");
-    assert_eq!(stream.status(), 200);
-    assert_eq!(stream.finish().text(), "ok\n");
-    assert_eq!(h2.get("/fuga/small.txt").text(), "ok\n");
-    assert_eq!(h2.get("/hoge/small.txt").text(), "ok\n", "waits, too");
+    in_time(|| {
+        let httpd = behind_a_proxy(mpm).start();
+        let h2 = front(&httpd);
+        let turn = Instant::now() + Duration::from_secs(4);
+        assert_eq!(h2.get("/hoge/small.txt").text(), "ok\n");
+        let mut stream = h2.upload("/hoge/small.txt");
+        so_many_wait(&httpd, "MaxRatePerIP@/hoge", 1, turn)?;
+        stream.send(b"", false).expect("send an empty frame");
+        stream.send(&[b'x'; 20_000], false).expect("send a part");
+        stream.send(b"", true).expect("send the end");
+        // Others are not held up by it.
+        assert_eq!(h2.get("/fuga/small.txt").text(), "ok\n");
+        assert_eq!(stream.status(), 200);
+        assert_eq!(stream.finish().text(), "ok\n");
+        assert_eq!(h2.get("/fuga/small.txt").text(), "ok\n");
+        assert_eq!(h2.get("/hoge/small.txt").text(), "ok\n", "waits, too");
+        Some(())
+    });
 }
 
 /// Its turn is the next one's, on the same connection.
 fn stream_that_is_reset_waits_no_more(mpm: Mpm) {
-    let httpd = Httpd::on(mpm)
-        .load(&["http2"])
-        .expect_log("AH10034: ")
-        .expect_refusals()
-        .conf(match mpm {
-            Mpm::Prefork => "H2MinWorkers 8\nH2MaxWorkers 16",
-            _ => "",
-        })
-        .conf(
-            "Protocols h2c http/1.1
-             <Location /hoge>
-                 MaxRatePerIP 2/9s burst=2 delay=1
-                 MaxConnPerIP 5 scope=location
-             </Location>",
-        )
-        .start();
-    let rule = "MaxRatePerIP@/hoge";
-    let h2 = front(&httpd);
-    let first = Instant::now();
-    assert_eq!(h2.status("/hoge/small.txt"), 200);
-    let second = h2.open("/hoge/small.txt");
-    wait_until_one_waits(&httpd, rule);
-    assert_eq!(h2.status("/hoge/small.txt"), 429, "all are taken");
-    Stream::cancel(second);
-    wait_until(A_SECOND, || {
-        h2.try_ping()?;
-        let gauge = httpd.gauge();
-        match gauge.count_of("MaxConnPerIP@/hoge", "127.0.0.2") {
-            0 => Ok(()),
-            _ => Err(format!("{gauge:?}")),
-        }
+    in_time(|| {
+        let httpd = Httpd::on(mpm)
+            .load(&["http2"])
+            .expect_log("AH10034: ")
+            .expect_refusals()
+            .conf(match mpm {
+                Mpm::Prefork => "H2MinWorkers 8\nH2MaxWorkers 16",
+                _ => "",
+            })
+            .conf(
+                "Protocols h2c http/1.1
+                 <Location /hoge>
+                     MaxRatePerIP 2/9s burst=2 delay=1
+                     MaxConnPerIP 5 scope=location
+                 </Location>",
+            )
+            .start();
+        let rule = "MaxRatePerIP@/hoge";
+        let h2 = front(&httpd);
+        let first = Instant::now();
+        let turn = first + Duration::from_millis(4500);
+        assert_eq!(h2.status("/hoge/small.txt"), 200);
+        let second = h2.open("/hoge/small.txt");
+        so_many_wait(&httpd, rule, 1, turn)?;
+        let status = h2.status("/hoge/small.txt");
+        before(turn)?;
+        assert_eq!(status, 429, "all are taken");
+        Stream::cancel(second);
+        so_by(Instant::now() + A_SECOND, || {
+            h2.try_ping().expect("a connection that goes on");
+            httpd.gauge().count_of("MaxConnPerIP@/hoge", "127.0.0.2") == 0
+        })?;
+        let mut again = h2.open("/hoge/small.txt");
+        so_many_wait(&httpd, rule, 2, turn)?;
+        assert_eq!(again.status(), 200);
+        // The connection goes while one waits.
+        let turn = first + Duration::from_secs(9);
+        let _third = h2.open("/hoge/small.txt");
+        so_many_wait(&httpd, rule, 3, turn)?;
+        h2.reset();
+        so_by(Instant::now() + A_SECOND, || httpd.gauge().total() == 0)?;
+        before(turn)
     });
-    let mut again = h2.open("/hoge/small.txt");
-    wait_until(DEADLINE, || match delayed(&httpd, rule, "delayed") {
-        2 => Ok(()),
-        _ => Err(httpd.gauge()),
-    });
-    assert!(
-        first.elapsed() < Duration::from_millis(4500),
-        "too slow a machine"
-    );
-    assert_eq!(again.status(), 200);
-    // The connection goes while one waits.
-    let _third = h2.open("/hoge/small.txt");
-    wait_until(DEADLINE, || match delayed(&httpd, rule, "delayed") {
-        3 => Ok(()),
-        _ => Err(httpd.gauge()),
-    });
-    h2.reset();
-    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
 }

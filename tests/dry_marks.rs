@@ -198,7 +198,8 @@ fn marks_of_connections_are_the_refusals(mpm: Mpm) {
         let switch = if is_dry { "IPLimitDryRun On" } else { "" };
         let httpd = Httpd::on(mpm)
             .expect_refusals()
-            .conf("AcceptFilter http none\nIPLimitExempt 127.0.0.99\nMaxConnPerIP 2 count=connections")
+            .conf("AcceptFilter http none\nKeepAliveTimeout 300\nIPLimitExempt 127.0.0.99")
+            .conf("MaxConnPerIP 2 count=connections")
             .conf(switch)
             .start();
         let rule = "MaxConnPerIP@server";

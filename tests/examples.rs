@@ -134,7 +134,7 @@ fn hosting(mpm: Mpm) -> Setup {
     let pool = if mpm == Mpm::Prefork {
         "StartServers 70\nServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128"
     } else {
-        "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128"
+        "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128\nMaxSpareThreads 128"
     };
     let example = SHARED_HOSTING.replace("/var/www", "${DOCROOT}");
     let allowed = example.replace("#AllowOverride", "AllowOverride");

@@ -8,7 +8,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Client, Httpd, Load, Mpm, at_once, on_every_mpm, under_load, wait_until};
+use support::{Client, Httpd, Load, Mpm, at_once, in_time, on_every_mpm, under_load, wait_until};
 
 on_every_mpm!(
     customers_raise_their_limit_only_where_they_may,
@@ -134,7 +134,7 @@ fn accelerator_gets_two_ranges_at_a_time_and_the_whole_file(mpm: Mpm) {
         let pieces = at_once(PIECES, |n| {
             // The watch ends with the last piece, also when one of them panics.
             let _counted = CountOnDrop(&done);
-            wait_until(std::time::Duration::from_secs(60), || {
+            wait_until(Duration::from_secs(600), || {
                 let answer = ranged(n).get("/hoge/image.iso");
                 assert!(matches!(answer.status, 206 | 503), "{:?}", answer.headers);
                 if answer.status == 206 {
@@ -290,26 +290,28 @@ fn twenty_first_download_is_refused_and_others_are_not(mpm: Mpm) {
         )
         .start();
     let client = httpd.client("127.0.0.2");
-    let held = at_once(20, |_| client.hold("/hoge/hold.cgi"));
-    // The fastest of a few: this machine may be busy with something else.
-    let answers: Vec<_> = (0..10)
-        .map(|_| {
+    // Of a few: this machine may be busy with something else.
+    in_time(|| {
+        let held = at_once(20, |_| client.hold("/hoge/hold.cgi"));
+        wait_until(support::DEADLINE, || {
             let start = Instant::now();
-            (client.get("/hoge/small.txt"), start.elapsed())
-        })
-        .collect();
-    for (refused, _) in &answers {
-        assert_eq!(
-            (refused.status, refused.header("retry-after")),
-            (503, Some("5"))
-        );
-        assert!(refused.body.len() < 1000, "{}", refused.text());
-    }
-    let fastest = answers.iter().map(|(_, time)| *time).min();
-    assert!(fastest < Some(Duration::from_millis(100)), "{fastest:?}");
-    assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
-    drop(held);
-    httpd.wait_for_within(support::A_SECOND, |gauge| gauge.total() == 0);
+            let refused = client.get("/hoge/small.txt");
+            let time = start.elapsed();
+            assert_eq!(
+                (refused.status, refused.header("retry-after")),
+                (503, Some("5"))
+            );
+            assert!(refused.body.len() < 1000, "{}", refused.text());
+            if time < Duration::from_millis(100) {
+                Ok(())
+            } else {
+                Err(time)
+            }
+        });
+        assert_eq!(httpd.client("127.0.0.3").status("/hoge/small.txt"), 200);
+        drop(held);
+        httpd.within_a_second(|gauge| gauge.total() == 0)
+    });
     assert_eq!(client.status("/hoge/small.txt"), 200);
 }
 

@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use support::{Client, Httpd, Mpm, Process, Setup, at_once, on_every_mpm};
+use support::{Client, Httpd, Mpm, Process, Setup, at_once, in_time, on_every_mpm};
 
 on_every_mpm!(
     hundred_addresses_have_thirty_two_places_together,
@@ -43,8 +43,8 @@ fn shared_host(sites: usize, rule: &str) -> Setup {
 struct Cost {
     start: Duration,
     graceful: Duration,
-    /// Of the parent after both, in KiB.
-    pss: u64,
+    /// What the parent has written to after both, in KiB, whoever shares it.
+    dirty: u64,
     /// The sizes of its mappings that are our segment, in KiB.
     segments: Vec<u64>,
 }
@@ -67,7 +67,7 @@ fn cost(setup: Setup, rules: Option<usize>) -> Cost {
     Cost {
         start,
         graceful,
-        pss: pss(httpd.parent()),
+        dirty: dirty(httpd.parent()),
         segments: segments(httpd.parent()),
     }
 }
@@ -78,10 +78,13 @@ fn kib(line: &str, field: &str) -> Option<u64> {
     rest.trim_end_matches(" kB").parse().ok()
 }
 
-fn pss(process: Process) -> u64 {
+fn dirty(process: Process) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.0)).unwrap();
-    let pss = text.lines().find_map(|line| kib(line, "Pss:"));
-    pss.expect("Pss in smaps_rollup")
+    let all = ["Shared_Dirty:", "Private_Dirty:"].map(|field| {
+        let number = text.lines().find_map(|line| kib(line, field));
+        number.expect("a line of smaps_rollup")
+    });
+    all.iter().sum()
 }
 
 fn segments(process: Process) -> Vec<u64> {
@@ -104,28 +107,38 @@ fn segments(process: Process) -> Vec<u64> {
 #[test]
 fn six_hundred_sites_with_a_rule_each_share_one_segment() {
     const RULE: &str = "MaxConnPerIP 10 scope=vhost";
-    let without = cost(shared_host(SITES, "").without_module(), None);
-    let with = cost(shared_host(SITES, RULE), Some(SITES));
     let of_one = cost(shared_host(1, RULE), Some(1));
-    assert!(without.segments.is_empty());
-    assert_eq!(with.segments.len(), 1);
-    assert_eq!(with.segments, of_one.segments);
-    // Shared memory that was touched is in it.
-    let more = with.pss.saturating_sub(without.pss);
-    assert!(more < 8192, "{} KiB, without {}", with.pss, without.pss);
-    let more = Duration::from_secs(5);
-    assert!(with.start < without.start + more, "{:?}", with.start);
-    assert!(
-        with.graceful < without.graceful + more,
-        "{:?}",
-        with.graceful
-    );
+    in_time(|| {
+        let without = cost(shared_host(SITES, "").without_module(), None);
+        let with = cost(shared_host(SITES, RULE), Some(SITES));
+        assert!(without.segments.is_empty());
+        assert_eq!(with.segments.len(), 1);
+        assert_eq!(with.segments, of_one.segments);
+        // Shared memory that was touched is in it.
+        let more = with.dirty.saturating_sub(without.dirty);
+        assert!(
+            (1..4096).contains(&more),
+            "{} KiB, without {}",
+            with.dirty,
+            without.dirty
+        );
+        // The machine may stand still for that time once.
+        let more = Duration::from_secs(5);
+        let is_fast = with.start < without.start + more && with.graceful < without.graceful + more;
+        is_fast.then_some(())
+    });
 }
 
 /// C36: a hundred crawlers with an address each, on pages that cost much.
 fn hundred_addresses_have_thirty_two_places_together(mpm: Mpm) {
+    // More workers than there are clients, or httpd warns when it sees all of them at work.
+    let pool = match mpm {
+        Mpm::Prefork => "ServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128",
+        Mpm::Worker | Mpm::Event => "MaxRequestWorkers 128\nMaxSpareThreads 128",
+    };
     let httpd = Httpd::on(mpm)
         .expect_refusals()
+        .conf(pool)
         .conf(
             "IPLimitZone everybody key=all
              IPLimitExempt 127.9.0.0/16
@@ -250,5 +263,7 @@ fn fourth_request_of_a_session_does_not_wait(mpm: Mpm) {
         .collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 200, 503, 503, 503]);
+    // The two that hold without a session.
+    httpd.wait_for(|gauge| gauge.held() == 2);
     assert_eq!(a.status("/hoge/hello.cgi"), 200);
 }

@@ -18,8 +18,9 @@ const UP: &str = "limitipconn(602): ";
 /// For servers that answer, be it with an error.
 const PATIENT: &str = "timeout=5s connect=5s";
 
-/// No bound is looked at closer than this: the machine may be loaded.
-const SLACK: Duration = Duration::from_secs(10);
+/// No bound is looked at closer than this: the machine may be loaded. If each of the questions
+/// below waited for as long as [`PATIENT`] says it would be longer.
+const SLACK: Duration = Duration::from_secs(30);
 
 fn server(url: &str, options: &str) -> Setup {
     Httpd::on(Mpm::Event)
@@ -69,6 +70,8 @@ fn limits_locally(httpd: &Httpd, failure: &str, says: &str) {
         assert_eq!(client.status("/fuga/small.txt"), expected);
     }
     assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+    // Known to all a moment after the first is answered.
+    httpd.wait_for(|gauge| gauge["shared"]["degraded"] == true);
     is_degraded(&httpd.gauge(), failure);
     let lines = httpd.wait_for_log(DOWN);
     assert_eq!(lines.len(), 1, "{lines:#?}");
@@ -93,6 +96,8 @@ fn open_limits_nobody_and_counts_on() {
     let (_socket, url) = refusing();
     let httpd = server(&url, &format!("{PATIENT} on-failure=open")).start();
     let client = httpd.client("127.0.0.2");
+    assert_eq!(client.status("/hoge/small.txt"), 200);
+    httpd.wait_for(|gauge| gauge["shared"]["degraded"] == true);
     let held = [(); 5].map(|()| client.hold("/hoge/hold.cgi"));
     for _ in 0..4 {
         assert_eq!(client.status("/fuga/small.txt"), 200);
@@ -201,12 +206,12 @@ fn somebody_elses_http_server_is_no_redis() {
 fn loading_redis_is_waited_for_by_nobody() {
     let mut redis = Redis::with(&["--rdbcompression", "no"]);
     let value = "x".repeat(2000);
-    let keys: Vec<String> = (0..600).map(|key| key.to_string()).collect();
+    let keys: Vec<String> = (0..3000).map(|key| key.to_string()).collect();
     let sets: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, &value]).collect();
     let sets: Vec<&[&str]> = sets.iter().map(|words| &words[..]).collect();
     redis.ask_all(&sets);
     redis.ask(&["SAVE"]);
-    // A tenth of a second for each key, and it answers between any two.
+    // A tenth of a second for each key, five minutes, and it answers between any two.
     let slowly = ["--key-load-delay", "100000"];
     redis.restart_with(
         &[
@@ -223,7 +228,7 @@ fn loading_redis_is_waited_for_by_nobody() {
 #[test]
 fn hung_redis_is_waited_for_once() {
     let redis = Redis::start();
-    let httpd = server(&redis.url(), "timeout=300ms connect=300ms").start();
+    let httpd = server(&redis.url(), "timeout=300ms connect=300ms lease=1h").start();
     redis.freeze();
     limits_locally(&httpd, "hung", "does not answer in time");
     // By now nobody waits at all, not even for the answer to a probe.
@@ -249,6 +254,7 @@ fn outage_is_told_once_a_minute() {
     let mut redis = Redis::start();
     let httpd = server(&redis.url(), PATIENT).start();
     let client = httpd.client("127.0.0.2");
+    let start = Instant::now();
     for _ in 0..3 {
         redis.kill();
         wait_until(DEADLINE, || {
@@ -263,6 +269,10 @@ fn outage_is_told_once_a_minute() {
         redis.restart();
         httpd.wait_for(|gauge| gauge["shared"]["degraded"] == false);
     }
-    assert_eq!(httpd.log_lines(DOWN).len(), 1);
+    let (told, minutes) = (httpd.log_lines(DOWN), start.elapsed().as_secs() / 60);
+    assert!(
+        (1..=1 + minutes as usize).contains(&told.len()),
+        "{told:#?}"
+    );
     assert_eq!(httpd.gauge()["shared"]["outages"], 3);
 }

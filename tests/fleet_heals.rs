@@ -14,7 +14,7 @@ on_every_mpm!(hung_redis_under_load_heals, killed_redis_under_load_heals);
 
 /// What a request may wait for, and what a loaded machine adds.
 const BOUND: Duration = Duration::from_millis(400);
-const SLACK: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(30);
 
 fn server(mpm: Mpm, redis: &Redis) -> Httpd {
     Httpd::on(mpm)

@@ -2,9 +2,7 @@
 
 mod support;
 
-use std::time::Duration;
-
-use support::{Httpd, Mpm, on_every_mpm, wait_until};
+use support::{DEADLINE, Httpd, Mpm, on_every_mpm, wait_until};
 
 on_every_mpm!(
     every_start_is_told_once,
@@ -21,14 +19,6 @@ fn told(httpd: &Httpd, id: &str) -> Vec<String> {
     lines
         .filter_map(|line| Some(line[line.find("limitipconn(")?..].to_owned()))
         .collect()
-}
-
-/// Waits for so many of them; the parent looks about every ten seconds.
-#[track_caller]
-fn wait_for_lines(httpd: &Httpd, id: &str, number: usize) -> Vec<String> {
-    let within = Duration::from_secs(12 * number as u64 + 15);
-    httpd.wait_for_lines(within, id, number);
-    told(httpd, id)
 }
 
 fn every_start_is_told_once(mpm: Mpm) {
@@ -65,7 +55,8 @@ fn heartbeat_tells_rules_pool_and_keys(mpm: Mpm) {
     let _held =
         ["127.0.0.2", "127.0.0.3"].map(|source| httpd.client(source).hold("/hoge/hold.cgi"));
     let expected = "limitipconn(504): 1 rule, 2 of 64 workers are busy, 2 of 128 keys are in use";
-    wait_until(Duration::from_secs(25), || {
+    // The parent looks about every ten seconds.
+    wait_until(DEADLINE, || {
         let lines = told(&httpd, LIFE);
         if lines.iter().any(|line| line == expected) {
             Ok(())
@@ -76,14 +67,13 @@ fn heartbeat_tells_rules_pool_and_keys(mpm: Mpm) {
     let number = told(&httpd, LIFE).len();
     // A reload begins its time anew, and it goes on.
     httpd.graceful();
-    wait_for_lines(&httpd, LIFE, number + 1);
-    let lines = httpd.log_lines(LIFE);
+    let lines = httpd.wait_for_lines(DEADLINE, LIFE, number + 1);
     let parent = format!("[pid {}", httpd.parent().0);
     let of_parent = |line: &String| line.contains("[limitipconn:notice]") && line.contains(&parent);
     assert!(lines.iter().all(of_parent), "{lines:#?}");
 }
 
-/// The line of another server, started at the same time, tells that parents have looked.
+/// By the second audit the parent has done all that comes with the first.
 fn without_a_heartbeat_a_quiet_server_says_nothing(mpm: Mpm) {
     let quiet = ["", "IPLimitHeartbeat off", "IPLimitHeartbeat 1h"];
     let quiet = quiet.map(|line| {
@@ -91,13 +81,8 @@ fn without_a_heartbeat_a_quiet_server_says_nothing(mpm: Mpm) {
             .conf(&format!("MaxConnPerIP 10\n{line}"))
             .start()
     });
-    let clock = Httpd::on(mpm)
-        .expect_log(LIFE)
-        .conf("IPLimitHeartbeat 1s")
-        .expect_log("no limits configured")
-        .start();
-    wait_for_lines(&clock, LIFE, 2);
     for httpd in quiet {
+        httpd.wait_for(|gauge| gauge.number("audits") > 1);
         let log = httpd.error_log();
         let ours: Vec<_> = log
             .lines()

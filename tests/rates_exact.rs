@@ -5,7 +5,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Client, Connection, Httpd, Mpm, Response, at_once, on_every_mpm};
+use support::{
+    Client, Connection, DEADLINE, Httpd, Mpm, Response, at_once, on_every_mpm, wait_until,
+};
 
 on_every_mpm!(
     twenty_of_a_hundred_on_connections_of_their_own,
@@ -14,8 +16,12 @@ on_every_mpm!(
     charges_by_status_are_exact_too,
 );
 
-/// Eight children at least, each of which ends after five connections.
+/// Eight children at first, each of which ends after five connections.
 const CHILDREN: &str = "StartServers 8\nMaxConnectionsPerChild 5";
+
+/// On event a child whose connections come before its main thread waits for the signal to end
+/// misses it, and keeps its place in the scoreboard until the server stops: a place for each.
+const PLACES: &str = "ServerLimit 64\nMaxRequestWorkers 1024\nMaxSpareThreads 1024";
 
 /// Nothing grows back meanwhile.
 const RATES: [&str; 3] = [
@@ -30,12 +36,21 @@ fn server(mpm: Mpm, rate: &str) -> Httpd {
     if rate != RATES[0] {
         return setup.start();
     }
-    // Where such children come and go, some of event's own do not hear that they shall end.
+    let places = if mpm == Mpm::Prefork { "" } else { PLACES };
+    // Where such children come and go, some do not hear at a stop that they shall end.
     setup
         .conf(CHILDREN)
-        .expect_log("AH00045")
+        .conf(places)
         .expect_log("AH00046")
+        .expect_log("AH00047")
         .start()
+}
+
+/// One GET on a connection of its own. A child of event may end without looking at the last
+/// connection that it took; what was not read is not charged, and is asked again.
+#[track_caller]
+fn get(client: &Client, path: &str) -> Response {
+    wait_until(3 * DEADLINE, || client.try_get(path))
 }
 
 fn statuses(answers: impl Iterator<Item = Response>) -> BTreeMap<u16, usize> {
@@ -56,7 +71,7 @@ fn exactly_twenty(httpd: &Httpd, rate: &str, ask_four: impl Fn() -> Vec<Response
     let answers = at_once(10, |_| ask_four());
     let expected = BTreeMap::from([(429, 40)]);
     assert_eq!(statuses(answers.into_iter().flatten()), expected, "{rate}");
-    let gauge = httpd.gauge();
+    let gauge = httpd.wait_for(|_| true);
     let faults = ["untracked", "audit_mismatches", "faults"].map(|name| gauge.number(name));
     assert_eq!(faults, [0; 3], "{rate}: {gauge:?}");
 }
@@ -66,7 +81,7 @@ fn twenty_of_a_hundred_on_connections_of_their_own(mpm: Mpm) {
         let httpd = server(mpm, rate);
         let client = httpd.client("127.0.0.2");
         exactly_twenty(&httpd, rate, || {
-            (0..4).map(|_| client.get("/hoge/small.txt")).collect()
+            (0..4).map(|_| get(&client, "/hoge/small.txt")).collect()
         });
     }
 }
@@ -102,7 +117,7 @@ fn every_client_has_its_own_twenty(mpm: Mpm) {
     let httpd = server(mpm, RATES[0]);
     let admitted = at_once(12, |n| {
         let client = httpd.client(&format!("127.0.1.{}", n % 4));
-        let answers = (0..10).map(|_| client.get("/hoge/small.txt"));
+        let answers = (0..10).map(|_| get(&client, "/hoge/small.txt"));
         (n % 4, answers.filter(|answer| answer.status == 200).count())
     });
     for client in 0..4 {

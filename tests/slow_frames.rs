@@ -9,7 +9,7 @@ mod frames;
 use std::time::{Duration, Instant};
 
 use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, Raw, frame, head};
-use support::{Httpd, Mpm, Setup, on_threaded_mpms};
+use support::{DEADLINE, Httpd, Mpm, Setup, on_threaded_mpms};
 
 on_threaded_mpms!(
     file_whose_request_still_has_a_body_is_reset_after_its_end,
@@ -17,8 +17,6 @@ on_threaded_mpms!(
     file_that_is_copied_gives_its_worker_back,
 );
 
-/// after= and window=, and much more.
-const IN_TIME: Duration = Duration::from_secs(30);
 /// The window of a stream.
 const DRIP: u32 = 4000;
 /// What it gets now and then: far less than the minimum.
@@ -50,7 +48,7 @@ fn wait_for_resets<const N: usize>(
 ) {
     let (start, mut left) = (Instant::now(), streams.to_vec());
     while !left.is_empty() {
-        assert!(start.elapsed() < IN_TIME, "{left:?} are not reset");
+        assert!(start.elapsed() < DEADLINE, "{left:?} are not reset");
         std::thread::sleep(Duration::from_millis(200));
         at_each(raw);
         raw.send(&frame(PING, 0, 0, b"tinyping"));
@@ -108,7 +106,7 @@ fn file_whose_request_still_has_a_body_is_reset_after_its_end(mpm: Mpm) {
     wait_for_resets(&mut raw, [3], upload);
     assert!(turns >= 11, "reset amid its upload");
     gets_small(&mut raw, 9);
-    httpd.wait_for_lines(IN_TIME, CUT, 2);
+    httpd.wait_for_lines(DEADLINE, CUT, 2);
     drop(raw);
     let gauge = httpd.wait_for_quiet();
     let counted = ["cut_too_slow", "faults"].map(|name| gauge.number(name));
@@ -133,7 +131,7 @@ fn small_requests_keep_no_file_that_drips(mpm: Mpm) {
     };
     wait_for_resets(&mut raw, [3], ask);
     gets_small(&mut raw, stream + 2);
-    httpd.wait_for_lines(IN_TIME, CUT, 1);
+    httpd.wait_for_lines(DEADLINE, CUT, 1);
     drop(raw);
     assert_eq!(httpd.wait_for_quiet().number("cut_too_slow"), 1);
 }
@@ -149,21 +147,17 @@ fn file_that_is_copied_gives_its_worker_back(mpm: Mpm) {
         )
         .start();
     let mut raw = Raw::connect(&httpd.client("127.0.0.2"), DRIP);
-    for (stream, path) in [
-        (1, "/fuga/big.bin"),
-        (3, "/hoge/big.bin"),
-        (5, "/hoge/big.bin"),
-    ] {
-        raw.get(stream, path);
-        raw.wait_for(|frame| frame.is(DATA, stream));
-    }
+    raw.get(1, "/fuga/big.bin");
+    raw.wait_for(|frame| frame.is(DATA, 1));
+    raw.get(3, "/hoge/big.bin");
+    raw.get(5, "/hoge/big.bin");
     let drip = |raw: &mut Raw| {
         raw.grant(3, DROP);
         raw.grant(5, DROP);
     };
     wait_for_resets(&mut raw, [3, 5], drip);
     gets_small(&mut raw, 7);
-    httpd.wait_for_lines(IN_TIME, CUT, 2);
+    httpd.wait_for_lines(DEADLINE, CUT, 2);
     drop(raw);
     assert_eq!(httpd.wait_for_quiet().number("cut_too_slow"), 2);
 }

@@ -47,6 +47,9 @@ fn nobody_is_cut_who_is_not_too_slow(mpm: Mpm) {
              <Location /busy>
                  IPLimitMinRate 5000 after=5s window=5s busy=90%
              </Location>
+             <Location /pauses>
+                 IPLimitMinRate 500 after=3s window=10s
+             </Location>
              <Location /up>
                  IPLimitMinRate 1000 after=5s window=5s
              </Location>
@@ -56,7 +59,7 @@ fn nobody_is_cut_who_is_not_too_slow(mpm: Mpm) {
         .file("default/3mb.bin", vec![b'x'; 3_000_000])
         .file("default/700kb.bin", vec![b'x'; 700_000])
         .file("busy/100kb.bin", vec![b'x'; 100_000])
-        .file("hoge/30kb.bin", vec![b'x'; 30_000])
+        .file("pauses/150kb.bin", vec![b'x'; 150_000])
         .script("hoge/drips.cgi", DRIPS)
         .script("up/takes.cgi", TAKES)
         .start();
@@ -151,18 +154,16 @@ fn slow_upload(client: &Client, method: &str) {
     );
 }
 
-/// Nothing for two seconds, then five kilobytes at once.
+/// Nothing for four seconds, then ten kilobytes at once.
 fn pauses_shorter_than_the_window(client: &Client) {
     let client = client.clone().with_tiny_buffer();
     let mut connection = client.connect();
-    connection.send(connection.request("GET", "/hoge/30kb.bin", "Connection: close\r\n"));
-    let mut rest = Vec::new();
+    connection.send(connection.request("GET", "/pauses/150kb.bin", "Connection: close\r\n"));
     let head = connection.head();
     assert_eq!(head.status, 200);
-    while rest.len() < 30_000 {
-        pass(2);
-        let mut piece = vec![0; 5000.min(30_000 - rest.len())];
+    for _ in 0..15 {
+        pass(4);
+        let mut piece = vec![0; 10_000];
         std::io::Read::read_exact(connection.reader(), &mut piece).expect("read");
-        rest.extend_from_slice(&piece);
     }
 }

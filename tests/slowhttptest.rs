@@ -12,8 +12,9 @@ mod readers;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use readers::{CutLine, small_pool};
-use support::{Httpd, Mpm, on_every_mpm};
+use readers::stopwatch::Stopwatch;
+use readers::{cut_lines, small_pool};
+use support::{DEADLINE, Httpd, Mpm, on_every_mpm, wait_until};
 
 on_every_mpm!(site_stays_open_under_slow_read);
 
@@ -49,7 +50,6 @@ impl Drop for Attack {
 fn site_stays_open_under_slow_read(mpm: Mpm) {
     let httpd = Httpd::on(mpm)
         .expect_log("limitipconn(501): ")
-        .expect_log("MaxRequestWorkers")
         .expect_refusals()
         .conf(small_pool(mpm))
         .conf(
@@ -61,13 +61,20 @@ fn site_stays_open_under_slow_read(mpm: Mpm) {
         )
         .big_file("hoge/big.bin", 20 << 20)
         .start();
+    let begun = Instant::now();
     let attack = Attack::start(httpd.port());
-    httpd.wait_for_log("MaxRequestWorkers");
+    // The parent may come to it only when the first are cut.
+    wait_until(DEADLINE, || {
+        let log = httpd.error_log();
+        let texts = ["MaxRequestWorkers", "limitipconn(501): "];
+        let is_so = texts.iter().any(|text| log.contains(text));
+        if is_so { Ok(()) } else { Err(log) }
+    });
     let client = httpd.client("127.0.2.1");
     let start = Instant::now();
     let mut waits = Vec::new();
     while start.elapsed() < Duration::from_secs(15) {
-        let asked = Instant::now();
+        let asked = Stopwatch::start();
         assert_eq!(client.status("/fuga/small.txt"), 200);
         waits.push(asked.elapsed());
     }
@@ -81,12 +88,12 @@ fn site_stays_open_under_slow_read(mpm: Mpm) {
     );
     let quick = waits.iter().filter(|wait| **wait < Duration::from_secs(1));
     assert!(quick.count() + 3 > waits.len(), "{waits:?}");
-    let cuts = httpd.log_lines("limitipconn(501): ");
-    let cuts: Vec<_> = cuts.iter().map(|line| CutLine::read(line)).collect();
+    let cuts = cut_lines(&httpd);
     assert!(cuts.len() > 5, "{cuts:#?}");
     for cut in cuts {
         assert_eq!(cut.client, "127.0.0.1");
         cut.is_right_for(2, 500);
+        cut.is_measured_since(begun + Duration::from_secs(1));
     }
     httpd.wait_for(|gauge| gauge.busy() <= 1);
 }

@@ -10,7 +10,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{A_SECOND, Client, DEADLINE, Held, Httpd, Mpm, Setup, on_every_mpm, wait_until};
+use support::{Client, DEADLINE, Held, Httpd, Mpm, Setup, on_every_mpm, wait_until};
 
 on_every_mpm!(
     s1_counts_the_whole_server_and_lets_images_through,
@@ -112,7 +112,7 @@ fn s1_counts_the_whole_server_and_lets_images_through(mpm: Mpm) {
         "{lines:?}"
     );
     drop(elsewhere);
-    wait_until(A_SECOND, || is(200, client.status("/download/small.txt")));
+    wait_until(DEADLINE, || is(200, client.status("/download/small.txt")));
     end(httpd, ());
 }
 

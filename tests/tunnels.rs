@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{A_SECOND, Backend, Httpd, Mpm, Setup, on_every_mpm};
+use support::{Backend, Httpd, Mpm, Setup, in_time, on_every_mpm};
 
 on_every_mpm!(
     websockets_count_in_their_own_rule,
@@ -64,15 +64,13 @@ fn sockets_beside_pages(setup: Setup) {
     // One closes, one is cut off; both places are free, and are taken again.
     tunnels.pop().into_iter().for_each(drop);
     tunnels.pop().into_iter().for_each(|tunnel| tunnel.reset());
-    httpd.wait_for_within(A_SECOND, |gauge| {
-        gauge.count_of("MaxConnPerIP@/ws", "127.0.0.2") == 2
-    });
+    httpd.wait_for(|gauge| gauge.count_of("MaxConnPerIP@/ws", "127.0.0.2") == 2);
     tunnels.extend([(); 2].map(|()| client.websocket("/ws")));
     assert!(client.try_websocket("/ws").is_err());
     drop(tunnels);
-    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 3);
+    httpd.wait_for(|gauge| gauge.total() == 3);
     drop(pages);
-    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
+    httpd.wait_for(|gauge| gauge.total() == 0);
 }
 
 fn websockets_count_in_their_own_rule(mpm: Mpm) {
@@ -115,11 +113,12 @@ fn one_tunnel_at_a_time(mpm: Mpm, rules: &str, rule: &str) {
             "it is still open"
         );
         drop((tunnel, other));
-        httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
+        httpd.wait_for(|gauge| gauge.total() == 0);
     }
-    let tunnel = client.connect_to(backend.port());
-    tunnel.reset();
-    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
+    in_time(|| {
+        client.connect_to(backend.port()).reset();
+        httpd.within_a_second(|gauge| gauge.total() == 0)
+    });
 }
 
 fn connect_holds_one_place_of_a_proxy_section(mpm: Mpm) {
@@ -144,6 +143,6 @@ fn proxied_requests_hold_their_places(mpm: Mpm) {
     for request in held {
         assert_eq!(request.finish().text(), "ended\n");
     }
-    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
+    httpd.wait_for(|gauge| gauge.total() == 0);
     assert_eq!(client.get("/app/page").text(), "ok\n");
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{A_SECOND, Client, Httpd, Mpm, on_every_mpm};
+use support::{Client, Httpd, Mpm, on_every_mpm};
 
 on_every_mpm!(
     places_of_a_zone_share_one_count,
@@ -58,7 +58,7 @@ fn places_of_a_zone_share_one_count(mpm: Mpm) {
     let said = "client 127.0.0.2 refused: too many connections for this key: 2/1, rule ";
     assert!(line.contains(said), "{line}");
     assert_eq!(held.finish().text(), "ended\n");
-    httpd.wait_for_within(A_SECOND, |gauge| gauge.total() == 0);
+    httpd.wait_for(|gauge| gauge.total() == 0);
     assert_eq!(client.status("/fuga/small.txt"), 200);
 }
 

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::{Httpd, Response};
+use super::{Httpd, Response, temporary_dir};
 
 /// What Chromium is started with: it talks to nobody but the page's server.
 const FLAGS: [&str; 9] = [
@@ -42,8 +42,7 @@ impl Browser {
     /// Starts one.
     #[track_caller]
     pub fn start() -> Browser {
-        let profile = env::temp_dir().join(format!("limitipconn-browser-{}", std::process::id()));
-        fs::create_dir(&profile).expect("make a directory for the browser");
+        let profile = temporary_dir("browser-");
         let mut command = Command::new("chromedriver");
         command
             .arg("--port=0")

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use super::{Gate, Held, Response};
+use super::{DEADLINE, Gate, Held, Response};
 
 /// The smallest receive buffer that the kernel gives; the sender then fills its own.
 pub const TINY: usize = 1024;
@@ -78,9 +78,9 @@ impl Client {
         if let Some(size) = self.receive_buffer {
             socket.set_recv_buffer_size(size)?;
         }
-        socket.connect_timeout(&self.server.into(), Duration::from_secs(10))?;
-        socket.set_read_timeout(Some(Duration::from_secs(30)))?;
-        socket.set_write_timeout(Some(Duration::from_secs(30)))?;
+        socket.connect_timeout(&self.server.into(), DEADLINE)?;
+        socket.set_read_timeout(Some(DEADLINE))?;
+        socket.set_write_timeout(Some(DEADLINE))?;
         socket.set_tcp_nodelay(true)?;
         Ok(socket.into())
     }

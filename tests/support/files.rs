@@ -1,8 +1,10 @@
 //! What lies in the directory of a server before its start: the files and scripts that it serves.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Setup, scripts};
 
@@ -84,6 +86,25 @@ fn set_mode(path: &Path, mode: u32) {
 pub(super) fn make_dir(path: &Path) {
     fs::create_dir(path).unwrap_or_else(|e| panic!("create {}: {e}", path.display()));
     set_mode(path, 0o755);
+}
+
+/// A new directory for temporary files; what a test left that was killed, and whose process
+/// number came again, is in nobody's way.
+pub fn temporary_dir(kind: &str) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("limitipconn-{kind}{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        match fs::create_dir(&dir) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                made.unwrap_or_else(|e| panic!("create {}: {e}", dir.display()));
+                set_mode(&dir, 0o755);
+                return dir;
+            }
+        }
+    }
 }
 
 /// Bytes that are not like each other.

@@ -16,10 +16,7 @@ use socket2::SockRef;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use super::{Client, Response};
-
-/// How long an answer may take, as on the connections of HTTP/1.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::{Client, DEADLINE, Response};
 
 /// The connection's window: no stream that is not read holds up another.
 const CONNECTION_WINDOW: u32 = 16 << 20;
@@ -286,9 +283,9 @@ fn runtime() -> &'static Runtime {
 
 /// Waits, but not for ever.
 fn wait<T>(work: impl Future<Output = Result<T, h2::Error>>) -> Result<T, String> {
-    let patient = async { tokio::time::timeout(PATIENCE, work).await };
+    let patient = async { tokio::time::timeout(DEADLINE, work).await };
     match runtime().block_on(patient) {
         Ok(done) => done.map_err(|e| e.to_string()),
-        Err(_) => Err(format!("nothing within {PATIENCE:?}")),
+        Err(_) => Err(format!("nothing within {DEADLINE:?}")),
     }
 }

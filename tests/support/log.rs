@@ -29,10 +29,12 @@ impl Httpd {
         read(&self.dir().join("error_log"))
     }
 
-    /// The lines of the error log that hold this text.
+    /// The lines of the error log that hold this text, each of them whole: the last one may just
+    /// be written.
     pub fn log_lines(&self, text: &str) -> Vec<String> {
         self.error_log()
-            .lines()
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
             .filter(|line| line.contains(text))
             .map(str::to_owned)
             .collect()
@@ -73,6 +75,12 @@ const ORDINARY: &[&str] = &[
     "AH00169:",           // prefork: caught SIGTERM
     "AH00295:",           // worker: caught SIGTERM
     "AH00491:",           // event: caught SIGTERM
+    "AH00161:",           // prefork: all workers are busy, as tests of full pools want it
+    "AH00286:",           // worker: the same
+    "AH00287:",           // worker: nearly all workers are busy
+    "AH00484:",           // event: all workers are busy
+    "AH10159:",           // event: nearly all workers are busy
+    "AH00045:",           // a child has not ended after three seconds; AH00046 if it is killed
     "limitipconn(502): ", // ours: nearly all workers are busy
     "limitipconn(503): ", // ours: who holds them
     "limitipconn(505): ", // ours: it has started

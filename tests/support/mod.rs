@@ -15,6 +15,7 @@ mod files;
 mod gauge;
 mod h2;
 mod held;
+mod in_time;
 mod load;
 mod log;
 mod model;
@@ -37,10 +38,11 @@ use std::time::{Duration, Instant};
 pub use backend::Backend;
 pub use browser::Browser;
 pub use client::{Client, Connection};
-pub use files::noise;
+pub use files::{noise, temporary_dir};
 pub use gauge::Gauge;
 pub use h2::{H2, Stream, count};
 pub use held::{Gate, Held};
+pub use in_time::{before, in_time, so_by};
 pub use load::{Load, under_load};
 pub use model::{Between, Tokens, sleep_until};
 pub use process::Process;
@@ -54,24 +56,30 @@ pub use tunnel::Tunnel;
 pub use verdict::{Verdict, all_are_errors, verdict_of};
 pub use windows::Windows;
 
-/// How long a test waits for a state that should come at once.
-pub const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a test waits for a state that should come at once, on a machine that may have no
+/// time for it for a while.
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How soon a place must be free again after its request has ended.
 pub const A_SECOND: Duration = Duration::from_secs(1);
 
-/// Asks until the answer is `Ok`; panics with the last `Err` at the deadline.
+/// Asks until the answer is `Ok`; panics with the last `Err` at the deadline. It asks less and
+/// less often: a gauge that is asked too often is what keeps the workers busy.
 #[track_caller]
 pub fn wait_until<T, E: Debug>(deadline: Duration, mut ask: impl FnMut() -> Result<T, E>) -> T {
     let start = Instant::now();
+    let mut pause = Duration::from_millis(10);
     loop {
+        // Looked at first: whoever was held up in between asks once more.
+        let is_last = start.elapsed() > deadline;
         match ask() {
             Ok(value) => return value,
-            Err(last) if start.elapsed() > deadline => {
+            Err(last) if is_last => {
                 panic!("not so within {deadline:?}; the last answer was {last:#?}")
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            Err(_) => std::thread::sleep(pause),
         }
+        pause = (pause * 5 / 4).min(Duration::from_millis(200));
     }
 }
 

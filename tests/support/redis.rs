@@ -5,20 +5,24 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
+
 /// How long a server may take to start, or to answer.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running redis-server.
 pub struct Redis {
     dir: PathBuf,
     port: u16,
+    /// Bound, so that nobody else is given the port while no server listens there.
+    _keeps_port: Socket,
     options: Vec<String>,
     child: Option<Child>,
 }
@@ -48,24 +52,23 @@ impl Redis {
         let name = format!("limitipconn-redis-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).expect("create a directory");
+        let (keeps_port, port) = port_of_our_own();
         let mut redis = Redis {
             dir,
-            port: 0,
+            port,
+            _keeps_port: keeps_port,
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             child: None,
         };
-        for _ in 0..20 {
-            let free = TcpListener::bind(("127.0.0.1", 0)).expect("bind to a free port");
-            redis.port = free.local_addr().expect("the address of a listener").port();
-            drop(free);
-            if redis.spawn() {
-                return redis;
-            }
-        }
-        panic!("redis-server does not start:\n{}", redis.log());
+        assert!(
+            redis.spawn(),
+            "redis-server does not start:\n{}",
+            redis.log()
+        );
+        redis
     }
 
-    /// False where it ended at once: somebody took the port.
+    /// False where it ended at once.
     fn spawn(&mut self) -> bool {
         let path = self.dir.display().to_string();
         let mut command = Command::new(program());
@@ -155,7 +158,7 @@ impl Redis {
     #[track_caller]
     pub fn restart(&mut self) {
         self.kill();
-        assert!(self.spawn(), "somebody took the port:\n{}", self.log());
+        assert!(self.spawn(), "redis-server does not start:\n{}", self.log());
     }
 
     /// The same with more options of its command line.
@@ -234,6 +237,18 @@ impl Redis {
         stream.write_all(text.as_bytes()).ok()?;
         commands.iter().map(|_| read_value(&mut stream)).collect()
     }
+}
+
+/// A port at which only we can listen: servers may, since they say SO_REUSEADDR as this socket
+/// does, and whoever asks for any free port gets another one.
+fn port_of_our_own() -> (Socket, u16) {
+    let bound = Socket::new(Domain::IPV4, Type::STREAM, None).and_then(|socket| {
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        let port = socket.local_addr()?.as_socket().map_or(0, |at| at.port());
+        Ok((socket, port))
+    });
+    bound.expect("bind to a free port")
 }
 
 /// All programs of Redis are one, which looks at the name that it is called by. Debian has it

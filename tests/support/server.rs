@@ -16,7 +16,7 @@ use super::{Client, DEADLINE, Gate, Mpm, Process, Setup, base, log, process, set
 /// httpd waits up to ten seconds for children that do not want to end, then kills them.
 /// A server may be run by something that makes it many times slower.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(60);
-const STOP_DEADLINE: Duration = Duration::from_secs(20);
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running httpd. Dropped, it stops; an unexpected line in its error log then fails the test.
 pub struct Httpd {
@@ -25,6 +25,13 @@ pub struct Httpd {
     ports: [u16; 2],
     expected: Mutex<Vec<String>>,
     stopped: bool,
+}
+
+/// The socket of mod_cgid's daemon, as it was at some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ScriptSocket {
+    owner: u32,
+    changed: (i64, i64),
 }
 
 impl Httpd {
@@ -176,6 +183,7 @@ impl Httpd {
     #[track_caller]
     fn restart(&self, signal: i32) {
         let (before, old) = (self.log_lines(log::SERVING).len(), self.children());
+        let scripts = self.script_socket();
         self.parent().signal(signal);
         // A hard restart first waits for children that do not want to end.
         wait_until(STOP_DEADLINE, || {
@@ -193,6 +201,9 @@ impl Httpd {
             let listening = old.iter().find(|child| child.shares_a_socket(parent));
             listening.map_or(Ok(()), |child| Err(format!("{child:?} still listens")))
         });
+        if scripts.is_some() {
+            self.wait_for_scripts(scripts);
+        }
     }
 
     /// Waits until there are new children, with all their threads: a signal that comes while
@@ -219,27 +230,36 @@ impl Httpd {
         });
     }
 
-    /// Waits until scripts can be run. mod_cgid's daemon makes its socket first, and gives it to
-    /// the user of the children then: before that a script is a 503.
+    /// Waits until scripts can be run, by another daemon than that of this socket. mod_cgid's
+    /// daemon makes its socket first, and gives it to the user of the children then: before that
+    /// a script is a 503.
     #[track_caller]
-    pub(super) fn wait_for_scripts(&self) {
+    pub(super) fn wait_for_scripts(&self, before: Option<ScriptSocket>) {
         // SAFETY: geteuid takes nothing and cannot fail.
         if self.mpm() == Mpm::Prefork || unsafe { libc::geteuid() } != 0 {
             return;
         }
         wait_until(START_DEADLINE, || {
-            let files = fs::read_dir(self.dir().join("run")).into_iter().flatten();
-            let socket = files
-                .flatten()
-                .find(|file| file.file_name().to_string_lossy().starts_with("cgid.sock"));
-            let owner = socket.and_then(|file| Some(file.metadata().ok()?.uid()));
-            owner
-                .filter(|owner| *owner != 0)
+            self.script_socket()
+                .filter(|socket| socket.owner != 0 && Some(*socket) != before)
                 .ok_or("no socket of mod_cgid")
         });
     }
 
-    /// Waits, a second at most, until no child is about to close a connection. A signal to end
+    /// The socket of mod_cgid's daemon, where there is one.
+    fn script_socket(&self) -> Option<ScriptSocket> {
+        let files = fs::read_dir(self.dir().join("run")).into_iter().flatten();
+        let socket = files
+            .flatten()
+            .find(|file| file.file_name().to_string_lossy().starts_with("cgid.sock"));
+        let metadata = socket?.metadata().ok()?;
+        Some(ScriptSocket {
+            owner: metadata.uid(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    /// Waits, some seconds at most, until no child is about to close a connection. A signal to end
     /// that comes at that moment makes a child of httpd's own crash now and then: worker and
     /// event close the sockets of their threads while these free them, and prefork frees what
     /// mod_ssl is freeing.
@@ -247,7 +267,7 @@ impl Httpd {
         let start = Instant::now();
         // Twice in a row: the last steps of a close are to be seen nowhere.
         let mut seen = 0;
-        while seen < 2 && start.elapsed() < Duration::from_secs(1) {
+        while seen < 2 && start.elapsed() < Duration::from_secs(5) {
             seen = if process::are_settled(&self.children()) {
                 seen + 1
             } else {
@@ -295,7 +315,7 @@ impl Httpd {
         // Scripts of mod_cgid end a moment after the parent.
         let patience = Instant::now();
         let left = || Process::in_session(parent.0);
-        while !left().is_empty() && patience.elapsed() < Duration::from_secs(2) {
+        while !left().is_empty() && patience.elapsed() < DEADLINE {
             std::thread::sleep(Duration::from_millis(5));
         }
         let outlived = left();

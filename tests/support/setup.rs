@@ -6,10 +6,9 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::files::make_dir;
+use super::files::{make_dir, temporary_dir};
 use super::recipe::Recipe;
 use super::server::START_DEADLINE;
 use super::{Backend, Httpd, Mpm, base, log};
@@ -38,14 +37,8 @@ pub struct Configtest {
 
 impl Setup {
     pub(super) fn new(mpm: Mpm) -> Setup {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!(
-            "limitipconn-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let dir = std::env::temp_dir().join(name);
-        for part in ["", "run", "gates", "htdocs"] {
+        let dir = temporary_dir("");
+        for part in ["run", "gates", "htdocs"] {
             make_dir(&dir.join(part));
         }
         let recipe = Recipe {
@@ -102,7 +95,7 @@ impl Setup {
         let pool = if self.recipe.mpm == Mpm::Prefork {
             "StartServers 70\nServerLimit 128\nMaxRequestWorkers 128\nMaxSpareServers 128"
         } else {
-            "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128"
+            "StartServers 6\nServerLimit 8\nMaxRequestWorkers 128\nMaxSpareThreads 128"
         };
         self.load(&["proxy", "proxy_http"])
             .conf(pool)
@@ -155,6 +148,15 @@ impl Setup {
     pub fn expect_log(mut self, text: &str) -> Setup {
         self.expected.push(text.to_owned());
         self
+    }
+
+    /// The test kills children. mod_cgid's daemon may die of it: it does not ignore SIGPIPE, and
+    /// answers whoever asked it for a script.
+    #[must_use]
+    pub fn expect_kills(self) -> Setup {
+        self.expect_log("exit signal Killed (9)")
+            .expect_log("exit signal Broken pipe (13)")
+            .expect_log("cgid daemon process died")
     }
 
     /// Refusals are no fault, and neither is it to leave some of a flood out.
@@ -266,7 +268,7 @@ impl Setup {
                     let expected = std::mem::take(&mut self.expected);
                     let httpd = Httpd::running(self.recipe.clone(), child, ports, expected);
                     httpd.wait_for_children_besides(&[]);
-                    httpd.wait_for_scripts();
+                    httpd.wait_for_scripts(None);
                     return Ok(httpd);
                 }
                 // AH00072: somebody took the port between our look and httpd's.
