@@ -101,15 +101,8 @@ test: deps ## run every test
 	programs=$$(sed -n 's/.*Executable .*(\(.*\))$$/\1/p' "$$seen/built")
 	for first in $(SLOW_TESTS); do echo "$$programs" | grep "/$$first-" || true; done >"$$seen/order"
 	echo "$$programs" | grep -vxFf "$$seen/order" >>"$$seen/order"
-	xargs -n 1 -P $(JOBS) sh -c '
-	    said=$$(mktemp -p "$$0")
-	    "$$1" >"$$said" 2>&1 || echo "$$1" >>"$$0/failed"
-	    flock "$$0/lock" sh -c "echo; echo \"     Running $$1\"; cat \"$$said\"; cat \"$$said\" >>\"$$0/output\""
-	    ' "$$seen" <"$$seen/order"
-	{ $(CARGO) test --doc 2>&1 || echo "documentation" >>"$$seen/failed"; } | tee -a "$$seen/output"
-	awk '/^test result:/ { passed += $$4; failed += $$6; skipped += $$8 }
-	    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$$seen/output"
-	[ ! -e "$$seen/failed" ] || { echo "failed:"; cat "$$seen/failed"; grep '^test .*FAILED$$' "$$seen/output" || true; exit 1; }
+	$(CARGO) test --doc
+	tests/run $(JOBS) <"$$seen/order"
 
 soak: deps ## 60 000 requests over two servers that share their counts
 	@LIMITIPCONN_SOAK=60000 $(CARGO) test --test fleet_soak -- --nocapture
