@@ -35,7 +35,8 @@ PACKAGES := gcc libc6-dev libclang-dev media-types openssl curl nghttp2-client s
 
 # How many test programs run at once, and which of them take longest.
 JOBS       := $(shell echo $$(($$(nproc) * 2)))
-SLOW_TESTS := valgrind slow_files command_check status_browser slow_spared alarm slow slow_http2 slow_storms heartbeat flood slow_reload slow_pressure
+SLOW_TESTS := slow_streams slow_files alarm slow_spared http2 graceful slow field slow_http2 command_check valgrind \
+              slow_workers slow_pressure delay_bodies delay slow_storms heartbeat slow_reload flood max_time status_browser
 
 help: ## list the targets
 	@echo "Targets:"

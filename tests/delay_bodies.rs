@@ -36,6 +36,7 @@ fn behind_a_proxy(mpm: Mpm) -> Setup {
     Httpd::on(mpm)
         .load(&["http2"])
         .expect_log("AH10034: ")
+        .expect_log("AH01095: ") // Who came too late gives up what it was about to send.
         .expect_refusals()
         .proxies_to_itself(
             "Protocols h2c http/1.1

@@ -176,14 +176,14 @@ fn marks_of_requests_are_the_refusals(mpm: Mpm) {
 fn marks_of_workers_are_the_refusals(mpm: Mpm) {
     assert_marks_are_refusals(
         mpm,
-        "MaxConnPerIP 3
+        "IPLimitExempt 127.0.0.99
+         MaxConnPerIP 3
          <Location /hoge>
              MaxConnPerIP 1 scope=location
          </Location>
          <Location /wide>
              MaxConnPerIP 2 scope=server
-         </Location>
-         ",
+         </Location>",
         &[
             "MaxConnPerIP@server",
             "MaxConnPerIP@/hoge",

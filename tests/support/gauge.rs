@@ -119,10 +119,11 @@ impl fmt::Debug for Gauge {
 }
 
 impl Httpd {
-    /// Reads the gauge.
+    /// Reads the gauge. It may be refused where the workers that answered it before are busy
+    /// still, and count under a rule of the whole server.
     #[track_caller]
     pub fn gauge(&self) -> Gauge {
-        self.try_gauge().unwrap_or_else(|why| panic!("{why}"))
+        wait_until(DEADLINE, || self.try_gauge())
     }
 
     fn try_gauge(&self) -> Result<Gauge, String> {
