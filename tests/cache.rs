@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Httpd, Mpm, Setup, in_time, on_every_mpm};
+use support::{Client, Held, Httpd, Mpm, Setup, in_time, on_every_mpm};
 
 on_every_mpm!(cache_hit_is_under_the_server_rule);
 
@@ -53,17 +53,24 @@ fn cache_hit_is_under_the_server_rule(mpm: Mpm) {
         if rule == "MaxConnPerIP 3" && mpm == Mpm::Event {
             continue;
         }
-        let held = [(); 3].map(|()| client.read_slowly("/hoge/big.bin"));
-        assert!(held.iter().all(|request| {
-            request
-                .head()
-                .header("x-cache")
-                .is_some_and(|x| x.starts_with("HIT"))
-        }));
+        let held = three_hits(&client);
         assert_eq!(client.status("/hoge/big.bin"), 503, "{rule}");
         drop(held);
         httpd.wait_for_quiet();
     }
+}
+
+/// Three downloads that are under way, out of the cache.
+#[track_caller]
+fn three_hits(client: &Client) -> [Held; 3] {
+    let held = [(); 3].map(|()| client.read_slowly("/hoge/big.bin"));
+    assert!(held.iter().all(|request| {
+        request
+            .head()
+            .header("x-cache")
+            .is_some_and(|x| x.starts_with("HIT"))
+    }));
+    held
 }
 
 /// C06: the quick handler answers before Location is known, and the start says so; without it
@@ -85,13 +92,7 @@ fn location_rule_and_cache() {
     warm(&httpd);
     let client = httpd.client("127.0.0.2");
     in_time(|| {
-        let held = [(); 3].map(|()| client.read_slowly("/hoge/big.bin"));
-        assert!(held.iter().all(|request| {
-            request
-                .head()
-                .header("x-cache")
-                .is_some_and(|x| x.starts_with("HIT"))
-        }));
+        let held = three_hits(&client);
         assert_eq!(client.status("/hoge/big.bin"), 503);
         drop(held);
         httpd.within_a_second(|gauge| gauge.total() == 0)

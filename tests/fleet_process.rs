@@ -5,11 +5,9 @@
 
 mod support;
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Socket, Type};
-use support::{Httpd, Mpm, Redis, Setup, in_time, on_every_mpm, wait_until};
+use support::{Httpd, Mpm, Redis, Setup, in_time, on_every_mpm, port_of_our_own, wait_until};
 
 on_every_mpm!(connections_are_of_children_and_come_when_they_are_needed);
 
@@ -115,18 +113,13 @@ fn socket_of_this_machine_is_as_good() {
 /// The authority is the system's, or that of SSL_CERT_FILE; whoever it has not signed is refused.
 #[test]
 fn tls_is_spoken_and_the_certificate_looked_at() {
-    // It is Redis' to listen at, and nobody else gets it meanwhile.
-    let port = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    port.set_reuse_address(true).unwrap();
-    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    port.bind(&any.into()).unwrap();
-    let number = port.local_addr().unwrap().as_socket().unwrap().port();
+    let (_keeps_port, port) = port_of_our_own();
     let keys = Httpd::on(Mpm::Event).certificate();
     let [cert, key] =
         ["cert.pem", "key.pem"].map(|name| keys.dir().join(name).display().to_string());
     let redis = Redis::with(&[
         "--tls-port",
-        &number.to_string(),
+        &port.to_string(),
         "--tls-cert-file",
         &cert,
         "--tls-key-file",
@@ -136,7 +129,7 @@ fn tls_is_spoken_and_the_certificate_looked_at() {
         "--tls-auth-clients",
         "no",
     ]);
-    let url = format!("rediss://localhost:{number}");
+    let url = format!("rediss://localhost:{port}");
     let plain = server(Mpm::Event, &redis.url()).start();
     let trusting = server(Mpm::Event, &url).env("SSL_CERT_FILE", &cert).start();
     let client = plain.client("127.0.0.2");

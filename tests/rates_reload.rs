@@ -74,11 +74,7 @@ fn what_is_used_up_stays_so_over_restarts_and_deaths(mpm: Mpm) {
         httpd.wait_for(|gauge| gauge.total() == 0);
         // The next signal must not meet those that take their places while they start.
         wait_until(DEADLINE, || {
-            let threads: Vec<_> = httpd
-                .children()
-                .iter()
-                .map(|child| child.threads())
-                .collect();
+            let threads = httpd.threads_of_children();
             let are_up = |threads: &usize| *threads >= mpm.threads_of_a_child();
             match threads.len() >= 2 && threads.iter().all(are_up) {
                 true => Ok(()),

@@ -136,11 +136,7 @@ fn storms_of_kills_and_restarts_leave_nothing_behind(mpm: Mpm) {
     httpd.graceful();
     let expected = if mpm == Mpm::Prefork { 2 } else { 3 };
     wait_until(DEADLINE, || {
-        let threads: Vec<_> = httpd
-            .children()
-            .iter()
-            .map(|child| child.threads())
-            .collect();
+        let threads = httpd.threads_of_children();
         let whole = threads.iter().all(|threads| *threads >= expected);
         if whole && !threads.is_empty() {
             Ok(())

@@ -7,6 +7,8 @@ use std::mem::{MaybeUninit, size_of};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::super::support::wait_by;
+
 /// How long they sleep.
 const MOMENT: Duration = Duration::from_millis(20);
 /// Somebody else may always be served first for so long.
@@ -122,15 +124,7 @@ impl Stopwatch {
 
 /// As `wait_until`, by a stopwatch.
 #[track_caller]
-pub fn wait_in_time<T, E: Debug>(limit: Duration, mut ask: impl FnMut() -> Result<T, E>) -> T {
+pub fn wait_in_time<T, E: Debug>(limit: Duration, ask: impl FnMut() -> Result<T, E>) -> T {
     let time = Stopwatch::start();
-    loop {
-        // Before the question: whoever is held up between the two asks once more.
-        let is_over = time.elapsed() > limit;
-        match ask() {
-            Ok(value) => return value,
-            Err(last) if is_over => panic!("not so within {limit:?}; the last was {last:#?}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
+    wait_by(|| time.elapsed(), limit, ask)
 }

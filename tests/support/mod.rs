@@ -48,7 +48,7 @@ pub use model::{Between, Tokens, sleep_until};
 pub use process::Process;
 pub use program::{Program, curl};
 pub use recipe::Mpm;
-pub use redis::{Redis, Value};
+pub use redis::{Redis, Value, port_of_our_own};
 pub use response::Response;
 pub use server::Httpd;
 pub use setup::{Configtest, Setup};
@@ -63,15 +63,25 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// How soon a place must be free again after its request has ended.
 pub const A_SECOND: Duration = Duration::from_secs(1);
 
-/// Asks until the answer is `Ok`; panics with the last `Err` at the deadline. It asks less and
-/// less often: a gauge that is asked too often is what keeps the workers busy.
+/// Asks until the answer is `Ok`; panics with the last `Err` at the deadline.
 #[track_caller]
-pub fn wait_until<T, E: Debug>(deadline: Duration, mut ask: impl FnMut() -> Result<T, E>) -> T {
+pub fn wait_until<T, E: Debug>(deadline: Duration, ask: impl FnMut() -> Result<T, E>) -> T {
     let start = Instant::now();
+    wait_by(|| start.elapsed(), deadline, ask)
+}
+
+/// As [`wait_until`], by a clock of its own. It asks less and less often: a gauge that is asked
+/// too often is what keeps the workers busy.
+#[track_caller]
+pub fn wait_by<T, E: Debug>(
+    clock: impl Fn() -> Duration,
+    deadline: Duration,
+    mut ask: impl FnMut() -> Result<T, E>,
+) -> T {
     let mut pause = Duration::from_millis(10);
     loop {
         // Looked at first: whoever was held up in between asks once more.
-        let is_last = start.elapsed() > deadline;
+        let is_last = clock() > deadline;
         match ask() {
             Ok(value) => return value,
             Err(last) if is_last => {

@@ -241,7 +241,7 @@ impl Redis {
 
 /// A port at which only we can listen: servers may, since they say SO_REUSEADDR as this socket
 /// does, and whoever asks for any free port gets another one.
-fn port_of_our_own() -> (Socket, u16) {
+pub fn port_of_our_own() -> (Socket, u16) {
     let bound = Socket::new(Domain::IPV4, Type::STREAM, None).and_then(|socket| {
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;

@@ -96,6 +96,14 @@ impl Httpd {
             .collect()
     }
 
+    /// How many threads each of these children has.
+    pub fn threads_of_children(&self) -> Vec<usize> {
+        self.children()
+            .iter()
+            .map(|child| child.threads())
+            .collect()
+    }
+
     /// The child that has the server's end of this client's connection.
     #[track_caller]
     pub fn child_serving(&self, client: SocketAddr) -> Process {
